@@ -1,0 +1,88 @@
+"""The limits of a profile: SPEC section 1, first table. A profile is a named policy; `DEFAULT_PROFILE` is built in.
+
+Sizes are bytes, times are seconds. What no profile may change stands here as constants.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from .addresses import AddressException, AddressTable, BlockedRange
+from .hosts import HostPattern, HostRules
+
+MAX_REDIRECTS = 5
+"""Redirects followed in every profile; the sixth is refused (SPEC 1.4)."""
+
+MAX_CHARS = 40_000
+"""Characters of text one web_fetch returns at the most, in every profile."""
+
+USER_AGENT = "harness-webfetch/0.0"
+"""The daemon's User-Agent (SPEC 1)."""
+
+MIB = 1 << 20
+
+# What a listener allows a client before it must have said something (SPEC 1.7).
+CLIENT_HEAD_SECONDS = 10.0
+HANDSHAKE_SECONDS = 10.0
+SILENT_TUNNEL_SECONDS = 10.0
+IDLE_SECONDS = 60.0
+MAX_HEAD_BYTES = 64 << 10
+"""Request and response heads, both ways: what common servers grant (8 to 64 KiB), at the generous end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Every limit of one profile (SPEC 1).
+
+    schemes, ports, methods: what a request may use. request_body: whether a request may carry one, at most
+    request_cap bytes. upgrades: protocol names that may follow a 101. hosts: allow and deny patterns.
+    credential_hosts: hosts that may receive credentials. byte_cap: decompressed bytes of an answer, exactly the
+    cap accepted. lookup/connect/total_timeout: seconds a hop. blocked_extra: ranges beside the 30 built in.
+    exceptions: named holes in the blocked table.
+    """
+
+    name: str
+    schemes: frozenset[str] = frozenset({"https"})
+    ports: frozenset[int] = frozenset({80, 443})
+    methods: frozenset[str] = frozenset({"GET", "HEAD"})
+    request_body: bool = False
+    request_cap: int = 0
+    upgrades: frozenset[str] = frozenset()
+    hosts: HostRules = field(default_factory=HostRules)
+    credential_hosts: tuple[HostPattern, ...] = ()
+    byte_cap: int = 8 * MIB
+    lookup_timeout: float = 5.0
+    connect_timeout: float = 5.0
+    total_timeout: float = 20.0
+    blocked_extra: tuple[BlockedRange, ...] = ()
+    exceptions: tuple[AddressException, ...] = ()
+    addresses: AddressTable = field(init=False, repr=False, compare=False)
+    version: str = field(init=False, compare=False)
+    """Digest of every limit: two profiles with the same limits have the same version."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "addresses", AddressTable(self.blocked_extra))
+        object.__setattr__(self, "version", sha256(_canonical(self).encode()).hexdigest()[:12])
+
+
+def _canonical(profile: Profile) -> str:
+    """Every limit in a fixed order, sets sorted, so that equal limits give equal text."""
+    return "\n".join(
+        (
+            profile.name,
+            ",".join(sorted(profile.schemes)),
+            ",".join(map(str, sorted(profile.ports))),
+            ",".join(sorted(profile.methods)),
+            f"{profile.request_body} {profile.request_cap}",
+            ",".join(sorted(profile.upgrades)),
+            ",".join(map(str, profile.hosts.allow)),
+            ",".join(map(str, profile.hosts.deny)),
+            ",".join(map(str, profile.credential_hosts)),
+            f"{profile.byte_cap} {profile.lookup_timeout} {profile.connect_timeout} {profile.total_timeout}",
+            ",".join(row.cidr for row in profile.blocked_extra),
+            ",".join(map(str, profile.exceptions)),
+        )
+    )
+
+
+DEFAULT_PROFILE = Profile("default")
+"""The built-in `default` profile; a config file may only tighten it."""

@@ -1,0 +1,122 @@
+"""Text to `Target`: the one URL parse that feeds check, log, DNS, TLS and dial (WHATWG URL Standard).
+
+The parser is ada: `can_ada` for absolute URLs (it runs for every hop), `ada_url` to resolve a Location against
+a base. What they repair in silence (backslashes, tabs, odd digits, missing slashes) is repaired once, here; the
+repaired form is what is judged and what is dialled.
+
+    https://EXAMPLE.com:443/a?b#c    → https, example.com, 443, /a, ?b
+    https://0x7f.1/                  → https, 127.0.0.1, 443 (is_ip_literal)
+    /path, example.com, ""           → TargetParseError (no scheme: not absolute)
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import ada_url
+import can_ada
+
+DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(
+    {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+)
+"""The ports that WHATWG leaves out of a serialized URL (section 4.2, special schemes)."""
+
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_WIRE_QUERY = re.compile(r"[!-~]*")  # VCHAR: what a request target can carry as it stands (RFC 9112, 3.2)
+
+
+class TargetParseError(ValueError):
+    """The text is not an absolute URL. Says nothing of the parser's reason: messages must not repeat it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parsed absolute URL, without its fragment.
+
+    host: as the WHATWG serializer writes it (ASCII; IPv6 in brackets; "" where the scheme has none).
+    port: the effective port, written or the scheme's own; None where the scheme has none.
+    path: serialized path, starting with "/" for http and https.
+    query: "" or "?…" exactly as supplied where a request target can carry it, else serialized.
+    href: the serialized URL with its query, without fragment.
+    has_credentials: a non-empty user name or password is present.
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    query: str
+    href: str
+    has_credentials: bool
+
+    @property
+    def is_ip_literal(self) -> bool:
+        """The host is an address in any notation; WHATWG has rewritten it in canonical form by now."""
+        return self.host[:1] == "[" or (self.host[-1:].isdigit() and _IPV4.fullmatch(self.host) is not None)
+
+    @property
+    def address(self) -> str:
+        """The host without brackets, for the message of rule ip-literal."""
+        return self.host.strip("[]")
+
+    @property
+    def dns_name(self) -> str:
+        """The host in the one canonical form of host rules: no trailing dot."""
+        return self.host.removesuffix(".")
+
+    @property
+    def authority(self) -> str:
+        """host[:port], the port only when it is not the scheme's own."""
+        if self.port is None or DEFAULT_PORTS.get(self.scheme) == self.port:
+            return self.host
+        return f"{self.host}:{self.port}"
+
+    @property
+    def display(self) -> str:
+        """What a message may show of the URL (SPEC 1.6): scheme, host, port, path."""
+        if not self.host and not self.path.startswith("/"):
+            return f"{self.scheme}:{self.path}"
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+    @property
+    def request_path(self) -> str:
+        """Path and query as they go out in a request line."""
+        return f"{self.path}{self.query}"
+
+
+def parse_target(text: str) -> Target:
+    """Parse `text`, exactly as supplied, as an absolute URL; raises TargetParseError."""
+    try:
+        url = can_ada.parse(text)
+    except ValueError:  # UnicodeEncodeError (lone surrogates) is one too
+        raise TargetParseError("invalid url") from None
+    href: str = url.href
+    scheme = url.protocol[:-1]
+    port = url.port
+    return Target(
+        scheme,
+        url.hostname,
+        int(port) if port else DEFAULT_PORTS.get(scheme),
+        url.pathname,
+        _query_as_supplied(text, url.search),
+        href.partition("#")[0],
+        url.has_credentials() and (url.has_non_empty_username() or url.has_non_empty_password()),
+    )
+
+
+def resolve_reference(reference: str, base: Target) -> Target:
+    """`reference` (a Location value) against `base`, as WHATWG "URL parser with base"; raises TargetParseError."""
+    try:
+        href: str = ada_url.URL(reference, base.href).href
+    except ValueError:
+        raise TargetParseError("invalid url") from None
+    return parse_target(href)
+
+
+def _query_as_supplied(text: str, serialized: str) -> str:
+    """The query unchanged (SPEC 1.1) where it is legal on the wire; the serializer's form otherwise."""
+    if not serialized or text.endswith(serialized):
+        return serialized
+    supplied = text.partition("#")[0].partition("?")[2]
+    return f"?{supplied}" if _WIRE_QUERY.fullmatch(supplied) else serialized

@@ -1,0 +1,231 @@
+"""The wire contract on which gateway and clients, the daemon among them, meet (SPEC 1.7).
+
+Gateway to client: a refusal is an `application/problem+json` answer (RFC 9457) with the `Fetchd-*` fields and
+`Proxy-Status` (RFC 9209); an origin's answer carries `Fetchd-Verdict: allowed`.
+Daemon to gateway: `Proxy-Authorization: Fetchd-Daemon {secret}` and, believed only beside it, who asks and which
+hop of which fetch this is. `Fetchd-*` fields from anyone else, agent or origin, are dropped.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .limits import Profile
+from .verdicts import RULES, Outcome, Rule, Verdict
+
+PREFIX = b"fetchd-"
+VERDICT = "Fetchd-Verdict"
+RULE = "Fetchd-Rule"
+ID = "Fetchd-Id"
+POLICY = "Fetchd-Policy"
+REMOVED = "Fetchd-Removed"
+AGENT = "Fetchd-Agent"
+PROFILE = "Fetchd-Profile"
+HOP = "Fetchd-Hop"
+PROXY_STATUS = "Proxy-Status"
+DAEMON_SCHEME = "Fetchd-Daemon"
+PROBLEM_TYPE = "application/problem+json"
+PROBLEM_URI = "urn:fetchd:rule:"
+MAX_PROBLEM_BYTES = 64 << 10
+"""What a reader of a problem document takes at the most."""
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HopContext:
+    """What an answer of the gateway says beside the verdict: whose fetch, which hop, under which policy."""
+
+    fetch_id: str
+    hop: int
+    policy: str
+    url: str | None = None
+    """The display form of the hop's URL (SPEC 1.6), None where it did not parse."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireAnswer:
+    """A whole HTTP answer of the gateway's own: status, reason phrase, header fields, body."""
+
+    status: int
+    reason: str
+    fields: Fields
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayVerdict:
+    """What the header fields of an answer say; `rule` is None where the outcome is ALLOWED."""
+
+    outcome: Outcome
+    rule: Rule | None
+    fetch_id: str
+    policy: str
+    removed: tuple[str, ...]
+
+
+def policy_name(profile: Profile) -> str:
+    """The value of Fetchd-Policy: profile name and version."""
+    return f"{profile.name}@{profile.version}"
+
+
+def render_refusal(
+    verdict: Verdict, context: HopContext, profile: Profile | None = None, *, retry_after: int | None = None
+) -> WireAnswer:
+    """The answer for a refusal. `profile` lets the document say what would be allowed."""
+    if verdict.rule is None:
+        raise ValueError("only a refusal is rendered as a problem")
+    row = RULES[verdict.rule]
+    document: dict[str, object] = {
+        "type": f"{PROBLEM_URI}{verdict.rule}",
+        "title": row.title,
+        "status": row.status,
+        "detail": verdict.message,
+        "rule": verdict.rule.value,
+        "failure": verdict.failure.value if verdict.failure is not None else None,
+        "url": context.url,
+        "hop": context.hop,
+        "fetch_id": context.fetch_id,
+        "policy": context.policy,
+    }
+    allowed = _what_is_allowed(verdict.rule, profile)
+    if allowed is not None:
+        document["allowed"] = allowed
+    body = json.dumps(document).encode("ascii") + b"\n"
+    fields = [
+        (b"Content-Type", PROBLEM_TYPE.encode()),
+        (b"Content-Length", b"%d" % len(body)),
+        (b"Cache-Control", b"no-store"),
+        (VERDICT.encode(), Outcome.REFUSED.value.encode()),
+        (RULE.encode(), verdict.rule.value.encode()),
+        (ID.encode(), context.fetch_id.encode()),
+        (POLICY.encode(), context.policy.encode()),
+        (PROXY_STATUS.encode(), _proxy_status(row.proxy_error, verdict.message)),
+    ]
+    if verdict.rule is Rule.IDENTITY:
+        fields.append((b"Proxy-Authenticate", b'Basic realm="fetchd"'))
+    if retry_after is not None:
+        fields.append((b"Retry-After", b"%d" % retry_after))
+    return WireAnswer(row.status, _reason_phrase(verdict.message), tuple(fields), body)
+
+
+def render_allowed_fields(context: HopContext, removed: Sequence[str] = ()) -> Fields:
+    """The fields that an origin's answer carries. `removed`: request fields that were taken away."""
+    fields = [
+        (VERDICT.encode(), Outcome.ALLOWED.value.encode()),
+        (ID.encode(), context.fetch_id.encode()),
+        (POLICY.encode(), context.policy.encode()),
+    ]
+    if removed:
+        fields.append((REMOVED.encode(), ", ".join(removed).encode()))
+    return tuple(fields)
+
+
+def strip_foreign(fields: Iterable[tuple[bytes, bytes]]) -> Fields:
+    """`fields` without any Fetchd-* field: nobody but the gateway speaks in its name."""
+    return tuple((name, value) for name, value in fields if not name.lower().startswith(PREFIX))
+
+
+def parse_gateway_fields(fields: Iterable[tuple[bytes, bytes]]) -> GatewayVerdict | None:
+    """What an answer's fields say of the gateway's verdict; None when they are not the gateway's."""
+    found = {
+        name.lower(): value.decode("latin-1") for name, value in fields if name.lower().startswith(PREFIX)
+    }
+    try:
+        outcome = Outcome(found.get(VERDICT.lower().encode(), ""))
+        rule_text = found.get(RULE.lower().encode())
+        rule = Rule(rule_text) if rule_text is not None else None
+    except ValueError:
+        return None
+    if (outcome is Outcome.REFUSED) != (rule is not None):
+        return None
+    removed = found.get(REMOVED.lower().encode(), "")
+    return GatewayVerdict(
+        outcome,
+        rule,
+        found.get(ID.lower().encode(), ""),
+        found.get(POLICY.lower().encode(), ""),
+        tuple(part.strip() for part in removed.split(",") if part.strip()),
+    )
+
+
+def parse_problem(body: bytes) -> Mapping[str, object] | None:
+    """The members of a problem document of the gateway; None when the body is not one."""
+    if len(body) > MAX_PROBLEM_BYTES:
+        return None
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
+        return None
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonRequest:
+    """What the daemon says of a hop: the calling agent, the profile to judge under, the fetch and its hop."""
+
+    agent: str
+    profile: str
+    fetch_id: str
+    hop: int
+
+
+def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
+    """The fields by which the daemon authenticates to the gateway and names the agent."""
+    return (
+        (b"Proxy-Authorization", f"{DAEMON_SCHEME} {secret}".encode("ascii")),
+        (AGENT.encode(), request.agent.encode("ascii")),
+        (PROFILE.encode(), request.profile.encode("ascii")),
+        (ID.encode(), request.fetch_id.encode("ascii")),
+        (HOP.encode(), b"%d" % request.hop),
+    )
+
+
+def parse_daemon_fields(fields: Iterable[tuple[bytes, bytes]]) -> DaemonRequest | None:
+    """The daemon's statements, once its secret was checked; None when one is missing or malformed."""
+    found: dict[bytes, str] = {}
+    for name, value in fields:
+        key = name.lower()
+        if key.startswith(PREFIX):
+            if key in found or not value.isascii():
+                return None
+            found[key] = value.decode("ascii")
+    try:
+        agent, profile, fetch_id, hop = (found[n.lower().encode()] for n in (AGENT, PROFILE, ID, HOP))
+    except KeyError:
+        return None
+    if not (hop.isdigit() and len(hop) <= 3 and agent and profile and fetch_id):
+        return None
+    return DaemonRequest(agent, profile, fetch_id, int(hop))
+
+
+def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[int] | None:
+    """What would pass in place of what was refused, where the answer is short enough to help."""
+    if profile is None:
+        return None
+    match rule:
+        case Rule.SCHEME | Rule.DOWNGRADE:
+            return sorted(profile.schemes)
+        case Rule.PORT:
+            return sorted(profile.ports)[:64]
+        case Rule.METHOD:
+            return sorted(profile.methods)
+        case Rule.HOST:
+            return [str(pattern) for pattern in profile.hosts.allow[:64]]
+        case Rule.UPGRADE:
+            return sorted(profile.upgrades)
+        case _:
+            return None
+
+
+def _reason_phrase(message: str) -> str:
+    """The message as a reason phrase: visible ASCII, bounded (RFC 9112, 4)."""
+    return "".join(c if " " <= c <= "~" else "?" for c in message)[:200] or "Refused"
+
+
+def _proxy_status(error: str, message: str) -> bytes:
+    """RFC 9209 with the message as an RFC 8941 string."""
+    text = _reason_phrase(message).replace("\\", "\\\\").replace('"', '\\"')
+    return f'fetchd; error={error}; details="{text}"'.encode("ascii")
