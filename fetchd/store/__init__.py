@@ -1,0 +1,1 @@
+"""What the daemon keeps: blobs and records."""

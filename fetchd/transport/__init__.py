@@ -1,0 +1,1 @@
+"""The daemon's way to the gateway."""

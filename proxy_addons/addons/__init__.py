@@ -1,0 +1,1 @@
+"""One addon, one job."""

@@ -1,0 +1,1 @@
+"""The audit log: records, hash chain, sinks."""

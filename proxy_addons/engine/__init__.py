@@ -1,0 +1,1 @@
+"""Deviations from mitmproxy, each named after the hole it closes."""

@@ -1,0 +1,1 @@
+"""Names to addresses: one interface, a DNS client and a scripted fake."""
