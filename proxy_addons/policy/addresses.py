@@ -7,6 +7,8 @@ netaddr's IPSet membership costs 22). `decide_addresses` turns both DNS answers 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 from netaddr import INET_PTON, AddrFormatError, IPAddress, IPNetwork
 from netaddr.strategy import ipv4, ipv6
@@ -166,16 +168,23 @@ def classify_address(
 
     `own`: the caller found the address to be one of this machine's; it counts as blocked unless excepted.
     """
-    try:
-        version, value = (
-            (6, ipv6.str_to_int(address)) if ":" in address else (4, ipv4.str_to_int(address, INET_PTON))
-        )
-    except (AddrFormatError, ValueError, TypeError):
+    parsed = _parse_address(address)
+    if parsed is None:
         return UNREADABLE
+    version, value = parsed
     row = table.match_value(version, value) or (OWN_ADDRESS if own else None)
     if row is not None and any(hole.covers(host, IPAddress(value, version), port) for hole in exceptions):
         return None
     return row
+
+
+@lru_cache(maxsize=4096)
+def _parse_address(address: str) -> tuple[Literal[4, 6], int] | None:
+    """IP version and value of an address in its plain form; None for anything else (octal, zones, spaces)."""
+    try:
+        return (6, ipv6.str_to_int(address)) if ":" in address else (4, ipv4.str_to_int(address, INET_PTON))
+    except (AddrFormatError, ValueError, TypeError):
+        return None
 
 
 def decide_addresses(

@@ -103,6 +103,8 @@ class HostRules:
 
     def admits(self, target: Target) -> bool:
         """Whether the rules let `target` pass."""
+        if not self.deny and self.allow == (ANY_HOST,):
+            return True
         allow, deny = self._index
         name, port = target.dns_name, target.port
         if self.deny and _first_match(deny, name, port) is not None:
