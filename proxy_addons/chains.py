@@ -12,7 +12,7 @@ What every ledger holds to:
    two requests of one agent under way together must not turn a long chain into a short one.
 4. At most 10,000 entries; the oldest makes room. Entries are digests, so each has a fixed size and no URL,
    with whatever secret its query carries, is kept in memory or on disk.
-5. A ledger that cannot answer raises `LedgerError`. It never answers 0 for "I do not know": the caller refuses.
+5. A ledger that cannot answer raises `LedgerError`, never 0 for "I do not know"; the caller then refuses.
 
 The calls are short and synchronous; they are made on the event loop.
 """
@@ -82,7 +82,7 @@ class MemoryLedger:
         self._next_id = 0
         # Oldest first. All entries live equally long, so this is the order of expiry too.
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        # key → hop → ids, oldest first. Finding the highest hop must not cost a walk over all of a key's entries.
+        # key → hop → ids, oldest first. The highest hop is found without a walk over all of a key's entries.
         self._ids: dict[bytes, dict[int, deque[int]]] = {}
 
     def remember(self, agent: str, target: str, hop: int) -> None:
@@ -165,9 +165,9 @@ _DROP_OVERFLOW = "DELETE FROM entry WHERE id <= (SELECT id FROM entry ORDER BY i
 class SqliteLedger:
     """A ledger in one file, for all worker processes of one gateway on one machine.
 
-    The parent calls `create_ledger_file` before it starts workers; each worker then opens the file for itself
-    (an SQLite connection does not survive a fork, and stays with the thread that opened it). The file is never
-    made here: a worker that came up with a fresh file of its own would not see the others' chains.
+    The parent calls `create_ledger_file` before it starts workers; each worker then opens the file for itself,
+    in the thread that uses it (an SQLite connection does not survive a fork). The file is never made here: a
+    worker that came up with a fresh file of its own would not see the others' chains.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ def create_ledger_file(path: Path) -> None:
             db.close()
     except (sqlite3.Error, OSError) as error:
         raise LedgerError(
-            f"redirect ledger {path} cannot be made ({error}); check that its directory exists and is writable"
+            f"redirect ledger {path} cannot be made ({error}); see that its directory exists and is writable"
         ) from error
 
 
@@ -287,5 +287,5 @@ def _check_hop(hop: int) -> None:
 
 
 def _identify_file(path: Path) -> tuple[int, int]:
-    status = os.stat(path)
+    status = path.stat()
     return status.st_dev, status.st_ino

@@ -362,7 +362,7 @@ class TestFailsClosed:
             open_ledger(path)
 
     def test_a_directory_that_is_missing_is_named_when_the_file_is_made(self, tmp_path: Path) -> None:
-        with pytest.raises(LedgerError, match="check that its directory exists"):
+        with pytest.raises(LedgerError, match="see that its directory exists"):
             create_ledger_file(tmp_path / "missing" / "chains.db")
 
     @pytest.mark.parametrize("harm", ["removed", "replaced", "emptied of its table"])
