@@ -1,0 +1,15 @@
+"""The loopback test kit: real servers and clients on 127.0.0.0/8 and ::1, scripted by the test.
+
+    dns       ScriptedDns: a DNS server (UDP and TCP, one port) whose every answer is written by the test
+    origin    Origin: an HTTP server (h1, h1 over TLS, h2 over TLS) recording each connection
+    replies   ready-made routes: pages, redirects, encodings, endless, trickled and broken bodies
+    bodies    content codings and bombs as bytes
+    pki       a private CA; contexts for good, wrong-name, expired and self-signed servers
+    client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2
+    listener  CountingListener (how many connects reached this address?) and BlackHole (connects never finish)
+    ports     free ports, also one port free on several addresses
+    sync      Gate, Watch and LoopThread: waiting for facts, never for time
+
+Every server runs in a thread with its own event loop, so it also serves a gateway in another process. Servers
+are context managers, usable with `with` and `async with`. Waits are bounded only so that a broken test ends.
+"""
