@@ -165,7 +165,7 @@ _DROP_OVERFLOW = "DELETE FROM entry WHERE id <= (SELECT id FROM entry ORDER BY i
 class SqliteLedger:
     """A ledger in one file, for all worker processes of one gateway on one machine.
 
-    The parent calls `create_ledger_file` before it starts workers; each worker then opens the file for itself,
+    The parent calls `create_ledger_file` before it starts workers; each worker opens the file for itself,
     in the thread that uses it (an SQLite connection does not survive a fork). The file is never made here: a
     worker that came up with a fresh file of its own would not see the others' chains.
     """
