@@ -1,0 +1,1 @@
+"""The tests: loopback only, real parts over mocks; files mirror the source."""
