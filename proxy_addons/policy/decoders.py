@@ -129,9 +129,9 @@ class _GzipDecoder:
 class _DeflateDecoder:
     """RFC 9110 8.4.1.2: the zlib format (RFC 1950), or the bare deflate data (RFC 1951) that some send.
 
-    The zlib header is two bytes, and bytes that pass for one may still be bare data. So until the zlib reading
-    has given its first output, the input goes in byte by byte and is kept; if that reading fails before, the same
-    bytes are read as bare data.
+    The zlib header is two bytes, and bytes that pass for one may still be bare data. So until the zlib
+    reading has given its first output, the input goes in byte by byte and is kept; if that reading fails
+    before, the same bytes are read as bare data.
     """
 
     def __init__(self) -> None:

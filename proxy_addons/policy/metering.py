@@ -95,13 +95,12 @@ class BodyMeter:
         if self._finished:
             return
         self._check_open()
-        failure: BrokenBodyError | None = None
-        for layer in self._layers:
-            try:
+        failure: BodyError | None = None
+        try:
+            for layer in self._layers:
                 layer.decoder.finish()
-            except BrokenBodyError as error:
-                failure = error
-                break
+        except BrokenBodyError as error:
+            failure = _copy(error)
         if failure is not None:
             self._fail(failure)
         self._finished = True
@@ -118,7 +117,7 @@ class BodyMeter:
         try:
             yield from self._deliver(chunk)
         except BodyError as error:
-            failure = error
+            failure = _copy(error)
         self._reading = False
         if failure is not None:
             self._fail(failure)
@@ -147,10 +146,9 @@ class BodyMeter:
             raise RuntimeError("the pieces of the chunk before were not read to their end")
 
     def _fail(self, failure: BodyError) -> None:
-        """Raise the error anew, without frames: a kept traceback would keep the windows alive."""
-        self._failure = type(failure)(str(failure))
+        self._failure = failure
         self._end()
-        raise type(failure)(str(failure))
+        raise _copy(failure)
 
     def _end(self) -> None:
         self._layers = ()
@@ -160,10 +158,15 @@ class BodyMeter:
         return OverCapError(f"the decoded body exceeds {self._cap} bytes")
 
 
+def _copy(error: BodyError) -> BodyError:
+    """The same error without its traceback: kept, that would keep frames, and they the windows."""
+    return type(error)(str(error))
+
+
 class _Layer:
     """One decoder and what it may still take."""
 
-    __slots__ = ("__weakref__", "_budget", "decoder")
+    __slots__ = ("_budget", "decoder")
 
     def __init__(self, decoder: Decoder, budget: int) -> None:
         self.decoder: Final = decoder
