@@ -1,0 +1,146 @@
+"""Reading all chains of a directory as one log, by time.
+
+Within a chain the order is that of the file, whatever its clock did: a line that claims to be earlier than
+the one before counts as of the same time. Lines that are no JSON object, as only tampering leaves them, are
+passed on with no members, so that a reader can show that something stands there.
+"""
+
+import heapq
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from proxy_addons.audit.files import SeriesFile, list_files, read_lines, read_lines_backward
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line as read, not verified: its text without the newline, and its members ({} when it is not an
+    object)."""
+
+    chain: str
+    raw: bytes
+    members: dict[str, Any]
+
+    @property
+    def time(self) -> str:
+        return self.text("time") or ""
+
+    def text(self, name: str) -> str | None:
+        """A member that is a string, else None."""
+        value = self.members.get(name)
+        return value if isinstance(value, str) else None
+
+    def number(self, name: str) -> int | float | None:
+        """A member that is a number, else None."""
+        value = self.members.get(name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def parse_log_line(chain: str, raw: bytes) -> LogLine:
+    """Never raises: what cannot be read has no members."""
+    raw = raw.removesuffix(b"\n")
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        value = None
+    return LogLine(chain, raw, value if isinstance(value, dict) else {})
+
+
+def read_all(directory: Path) -> Iterator[LogLine]:
+    """Every line of every chain, by time, in memory bounded by one line a chain. Raises OSError."""
+    return merge_chains(_read_files(series, files) for series, files in list_files(directory).items())
+
+
+def read_last(directory: Path, count: int, wanted: Callable[[LogLine], bool]) -> list[LogLine]:
+    """The last `count` wanted lines of all chains together, by time. Raises OSError."""
+    tails = []
+    for series, files in list_files(directory).items():
+        backward = (line for line in read_backward(series, files) if wanted(line))
+        tails.append(list(islice(backward, count))[::-1])
+    merged = list(merge_chains(tails))
+    return merged[-count:] if count else []
+
+
+def read_backward(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
+    """The lines of one chain from its last to its first."""
+    for file in reversed(files):
+        for raw in read_lines_backward(file.path):
+            yield parse_log_line(series, raw)
+
+
+def merge_chains(chains: Iterable[Iterable[LogLine]]) -> Iterator[LogLine]:
+    """Chains, each in its own order, as one by time."""
+    return (line for _, _, line in heapq.merge(*map(_stamp, chains), key=lambda item: item[:2]))
+
+
+def _stamp(lines: Iterable[LogLine]) -> Iterator[tuple[str, str, LogLine]]:
+    latest = ""
+    for line in lines:
+        latest = max(latest, line.time)
+        yield latest, line.chain, line
+
+
+def _read_files(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
+    for file in files:
+        for _, raw in read_lines(file.path):
+            yield parse_log_line(series, raw)
+
+
+class Follower:
+    """New lines of all chains since it was made, batch by batch; new series and new files are found as they
+    come."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._places: dict[str, _Place] = {}
+        for series, files in list_files(directory).items():
+            self._places[series] = _place_at_end(files)
+
+    def poll(self) -> list[LogLine]:
+        """The whole lines written since the last poll, by time. Raises OSError."""
+        batch = []
+        for series, files in list_files(self._directory).items():
+            place = self._places.setdefault(series, _Place(0, 0))
+            batch.append(place.advance(series, files))
+        return list(merge_chains(batch))
+
+
+@dataclass(slots=True)
+class _Place:
+    number: int
+    offset: int
+
+    def advance(self, series: str, files: list[SeriesFile]) -> list[LogLine]:
+        # `files` was listed before any is read, and a writer is done with a file when it begins the next.
+        lines = []
+        for file in files:
+            if file.number < self.number:
+                continue
+            if file.number > self.number:
+                self.number, self.offset = file.number, 0
+            # A repaired torn line makes a file shorter; only whole lines were taken, so its end is the place.
+            self.offset = min(self.offset, file.path.stat().st_size)
+            for offset, raw in read_lines(file.path, self.offset):
+                if raw.endswith(b"\n"):
+                    self.offset = offset + len(raw)
+                    lines.append(parse_log_line(series, raw))
+        return lines
+
+
+def _place_at_end(files: list[SeriesFile]) -> _Place:
+    if not files:
+        return _Place(0, 0)
+    last = files[-1]
+    with last.path.open("rb") as file:
+        size = file.seek(0, 2)
+        # Behind the last whole line: an unfinished one is still to come.
+        while size > 0:
+            file.seek(size - 1)
+            if file.read(1) == b"\n":
+                break
+            size -= 1
+    return _Place(last.number, size)

@@ -1,0 +1,356 @@
+"""What one audit line says, before it is numbered, linked and hashed (SPEC 1.9).
+
+Laws of this file. Every member of a record is always written, in the order given here; what is not known is
+``null``. Nothing written here can hold a header value (but the parsed media type), a cookie, a body or a
+query string: a URL loses user info, query and fragment once more on its way in, also inside a message (SPEC
+1.6). Strings that come from outside are cut at `MAX_TEXT` characters, lists at `MAX_ADDRESSES` entries. The
+text is ASCII, so it is safe in any terminal.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from json import JSONEncoder
+from typing import ClassVar
+
+MAX_TEXT = 2048
+MAX_ADDRESSES = 64
+MAX_FACTS = 16
+
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+
+
+class LineKind(StrEnum):
+    """The ``kind`` member of a line."""
+
+    DECISION = "decision"
+    CLOSE = "close"
+    FETCH = "fetch"
+    EVENT = "event"
+    CHECKPOINT = "checkpoint"
+
+
+class HopVerdict(StrEnum):
+    """The ``verdict`` member of decision and close lines."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+
+
+class FetchOutcome(StrEnum):
+    """How a call of the daemon ended: with text, a soft or a hard failure, or dropped by its caller."""
+
+    SUCCESS = "success"
+    SOFT = "soft"
+    HARD = "hard"
+    ABORTED = "aborted"
+
+
+class LogEvent(StrEnum):
+    """The ``event`` member of lines the log writes about itself."""
+
+    OPENED = "opened"
+    RESUMED = "resumed"
+    FILE_BEGUN = "file-begun"
+    TORN_LINE = "torn-line"
+    DAMAGE_FOUND = "damage-found"
+    WRITING_RESUMED = "writing-resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedAddress:
+    """An address of a DNS answer that was not dialled, with the blocked range it fell in."""
+
+    address: str
+    range: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What DNS returned, what of it was dropped, and the one address that was dialled."""
+
+    returned: tuple[str, ...] = ()
+    dropped: tuple[DroppedAddress, ...] = ()
+    dialled: str | None = None
+
+    def render(self) -> Json:
+        """A JSON object; ``omitted`` counts entries beyond `MAX_ADDRESSES` of either list."""
+        returned, dropped = self.returned[:MAX_ADDRESSES], self.dropped[:MAX_ADDRESSES]
+        return {
+            "returned": [clip_text(address) for address in returned],
+            "dropped": [{"address": clip_text(d.address), "range": clip_text(d.range)} for d in dropped],
+            "dialled": clip_optional(self.dialled),
+            "omitted": len(self.returned) + len(self.dropped) - len(returned) - len(dropped),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFacts:
+    """The origin's TLS version (``TLSv1.3``) and the SHA-256 of its leaf certificate (DER), 64 hex digits."""
+
+    version: str
+    certificate_sha256: str
+
+    def render(self) -> Json:
+        return {
+            "version": clip_text(self.version),
+            "certificate_sha256": clip_text(self.certificate_sha256),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTimes:
+    """Milliseconds by phase; None = the phase did not happen."""
+
+    dns: float | None = None
+    connect: float | None = None
+    tls: float | None = None
+    first_byte: float | None = None
+    total: float | None = None
+
+    def render(self) -> Json:
+        return {
+            "dns": round_ms(self.dns),
+            "connect": round_ms(self.connect),
+            "tls": round_ms(self.tls),
+            "first_byte": round_ms(self.first_byte),
+            "total": round_ms(self.total),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """One a hop, written before any byte goes to the origin; of a refused hop the only line.
+
+    `url` is the display form (SPEC 1.6), None when there is none to show. `query_digest` comes from
+    `AuditSink.query_digest`. `would_refuse` is the rule that would have refused in a profile that only
+    reports. `status` is what the gateway itself answered; None for an allowed hop.
+    """
+
+    kind: ClassVar[LineKind] = LineKind.DECISION
+
+    agent: str
+    profile: str
+    policy: str
+    fetch_id: str
+    hop: int
+    method: str
+    url: str | None
+    query_digest: str | None = None
+    verdict: HopVerdict
+    rule: str | None = None
+    detail: str | None = None
+    would_refuse: str | None = None
+    addresses: Addresses | None = None
+    status: int | None = None
+    ms: PhaseTimes = field(default_factory=PhaseTimes)
+
+    def render(self) -> dict[str, Json]:
+        return {
+            "agent": clip_text(self.agent),
+            "profile": clip_text(self.profile),
+            "policy": clip_text(self.policy),
+            "fetch_id": clip_text(self.fetch_id),
+            "hop": self.hop,
+            "method": clip_text(self.method),
+            "url": strip_url(self.url),
+            "query_digest": clip_optional(self.query_digest),
+            "verdict": self.verdict.value,
+            "rule": clip_optional(self.rule),
+            "detail": strip_message(self.detail),
+            "would_refuse": clip_optional(self.would_refuse),
+            "addresses": self.addresses.render() if self.addresses else None,
+            "status": self.status,
+            "ms": self.ms.render(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseRecord:
+    """One a hop that was allowed, when it has ended. `decision` is the seq of its decision line in the same
+    chain.
+
+    `verdict` is refused, with `rule` and `detail`, when a rule stopped the hop under way (``byte-cap``,
+    ``tls-verify``). `wire_bytes` and `decoded_bytes` count the response body before and after
+    content-decoding.
+    """
+
+    kind: ClassVar[LineKind] = LineKind.CLOSE
+
+    decision: int | None
+    agent: str
+    fetch_id: str
+    hop: int
+    verdict: HopVerdict
+    rule: str | None = None
+    detail: str | None = None
+    addresses: Addresses | None = None
+    tls: TlsFacts | None = None
+    status: int | None = None
+    media_type: str | None = None
+    wire_bytes: int | None = None
+    decoded_bytes: int | None = None
+    ms: PhaseTimes = field(default_factory=PhaseTimes)
+
+    def render(self) -> dict[str, Json]:
+        return {
+            "decision": self.decision,
+            "agent": clip_text(self.agent),
+            "fetch_id": clip_text(self.fetch_id),
+            "hop": self.hop,
+            "verdict": self.verdict.value,
+            "rule": clip_optional(self.rule),
+            "detail": strip_message(self.detail),
+            "addresses": self.addresses.render() if self.addresses else None,
+            "tls": self.tls.render() if self.tls else None,
+            "status": self.status,
+            "media_type": clip_optional(self.media_type),
+            "wire_bytes": self.wire_bytes,
+            "decoded_bytes": self.decoded_bytes,
+            "ms": self.ms.render(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRecord:
+    """One a call of the daemon. `failure` is the failure's kind; `text_sha256` the digest of the text handed
+    out.
+
+    `bytes` is the size of the body after content-decoding; `ms` the whole call in milliseconds.
+    """
+
+    kind: ClassVar[LineKind] = LineKind.FETCH
+
+    tool: str
+    agent: str
+    profile: str
+    policy: str
+    fetch_id: str
+    url: str | None
+    query_digest: str | None = None
+    outcome: FetchOutcome
+    failure: str | None = None
+    rule: str | None = None
+    detail: str | None = None
+    final_url: str | None = None
+    status: int | None = None
+    truncated: bool | None = None
+    extraction: str | None = None
+    text_sha256: str | None = None
+    bytes: int | None = None
+    ms: float | None = None
+
+    def render(self) -> dict[str, Json]:
+        return {
+            "tool": clip_text(self.tool),
+            "agent": clip_text(self.agent),
+            "profile": clip_text(self.profile),
+            "policy": clip_text(self.policy),
+            "fetch_id": clip_text(self.fetch_id),
+            "url": strip_url(self.url),
+            "query_digest": clip_optional(self.query_digest),
+            "outcome": self.outcome.value,
+            "failure": clip_optional(self.failure),
+            "rule": clip_optional(self.rule),
+            "detail": strip_message(self.detail),
+            "final_url": strip_url(self.final_url),
+            "status": self.status,
+            "truncated": self.truncated,
+            "extraction": clip_optional(self.extraction),
+            "text_sha256": clip_optional(self.text_sha256),
+            "bytes": self.bytes,
+            "ms": round_ms(self.ms),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """Something that happened to the writer or its log: `event` is a stable code, `facts` are small values."""
+
+    kind: ClassVar[LineKind] = LineKind.EVENT
+
+    event: str
+    detail: str | None = None
+    facts: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+    def render(self) -> dict[str, Json]:
+        facts: dict[str, Json] = {
+            clip_text(name): _render_fact(value) for name, value in list(self.facts.items())[:MAX_FACTS]
+        }
+        return {"event": clip_text(str(self.event)), "detail": strip_message(self.detail), "facts": facts}
+
+
+type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord
+
+_encoder = JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"))
+
+
+def render_members(members: Mapping[str, Json]) -> str:
+    """The members of a JSON object without its braces, printable ASCII only, in the mapping's order."""
+    # json leaves DEL as it is; in an encoded text it can only stand inside a string.
+    return _encoder.encode(members)[1:-1].replace("\x7f", "\\u007f")
+
+
+def clip_text(text: str) -> str:
+    """`text`, or its first `MAX_TEXT` characters and a mark that says how long it was."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...[cut, {len(text)} characters]"
+
+
+def clip_optional(text: str | None) -> str | None:
+    """`clip_text`, None kept."""
+    return None if text is None else clip_text(text)
+
+
+def strip_url(url: str | None) -> str | None:
+    """`url` without user info, query and fragment, cut. A display form (SPEC 1.6) passes unchanged."""
+    if url is None:
+        return None
+    return clip_text(_strip(url))
+
+
+def strip_message(message: str | None) -> str | None:
+    """`message` with every URL in it stripped as by `strip_url`, cut."""
+    if message is None:
+        return None
+    message = clip_text(message)
+    if "://" in message and ("?" in message or "#" in message or "@" in message):
+        message = _WORD.sub(lambda match: _strip_word(match[0]), message)
+    return message
+
+
+def round_ms(value: float | None) -> float | None:
+    """Milliseconds to three decimals; what is no finite number is None (JSON has no other numbers)."""
+    return None if value is None or not math.isfinite(value) else round(value, 3)
+
+
+_WORD = re.compile(r"\S+")
+_QUERY = re.compile(r"[?#]")
+_AUTHORITY_END = re.compile(r"[/\\?#]")
+
+
+def _strip(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    if mark:
+        found = _AUTHORITY_END.search(rest)
+        end = found.start() if found else len(rest)
+        at = rest.rfind("@", 0, end)
+        rest = rest[at + 1 :]
+    return _QUERY.split(scheme + mark + rest, maxsplit=1)[0]
+
+
+def _strip_word(word: str) -> str:
+    if "://" not in word:
+        return word
+    stripped = _strip(word)
+    # "fetch failed for https://a/b?c=d: network error" keeps its colon.
+    return stripped + ":" if word.endswith(":") and not stripped.endswith(":") else stripped
+
+
+def _render_fact(value: str | int | float | bool | None) -> Json:
+    if isinstance(value, str):
+        return strip_message(value)
+    if isinstance(value, float):
+        return round_ms(value)
+    return value

@@ -1,0 +1,338 @@
+"""The writer of one chain.
+
+`append` seals a line and hands it to the system in one write; it blocks for the page cache only. `run` does
+what may wait for the disk in a thread of its own: every `fsync_seconds` at the latest it makes new lines
+durable, and each `checkpoint_seconds` it signs a checkpoint if there are any. The head file follows only
+after the checkpoint it copies is on disk, so it never promises a line that a power cut could take.
+
+When the system refuses a line (ENOSPC, EFBIG, EIO …) nothing of it stays in the file, `append` raises and the
+next call tries again; the first line that works is preceded by an event that counts the lost ones. When fsync
+fails, `append` raises until the doubtful lines are rewritten and an fsync works.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from proxy_addons.audit.chain import CheckpointReason, Head, seal_checkpoint, seal_line
+from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.audit.files import list_files, lock_series, parse_series, series_path, write_head
+from proxy_addons.audit.keys import AuditKeys, sync_directory
+from proxy_addons.audit.record import EventRecord, LogEvent, Record
+from proxy_addons.audit.resume import load_resume_point
+from proxy_addons.audit.segment import Segment, SyncFunction
+
+ROTATE_BYTES = 64 << 20
+CHECKPOINT_LINES = 1000  # SPEC 1.9, as the two below
+CHECKPOINT_SECONDS = 60.0
+FSYNC_SECONDS = 0.2
+_MAX_RETIRED = 64  # full files waiting for their last fsync, each an open descriptor; as a rule one
+
+_log = logging.getLogger(__name__)
+
+
+class AuditLog:
+    """An `AuditSink` over files. Made by `open`. `append` may be called from any thread.
+
+    Args of `open`: `clock` gives nanoseconds since 1970 for the time member, `monotonic` seconds for the pace
+    of checkpoints, `fsync` makes a descriptor durable.
+    """
+
+    def __init__(
+        self, directory: Path, series: str, keys: AuditKeys, lock: int, *,
+        clock: Callable[[], int], monotonic: Callable[[], float], fsync: SyncFunction,
+        rotate_bytes: int, checkpoint_lines: int, checkpoint_seconds: float, fsync_seconds: float,
+    ) -> None:  # fmt: skip
+        self._directory, self._series, self._keys, self._lock_fd = directory, series, keys, lock
+        self._clock, self._monotonic, self._fsync = clock, monotonic, fsync
+        self._rotate_bytes = rotate_bytes
+        self._checkpoint_lines = checkpoint_lines
+        self._checkpoint_seconds = checkpoint_seconds
+        self._fsync_seconds = fsync_seconds
+        self._lock = threading.RLock()  # the chain: head, segment, counters
+        self._flush_lock = threading.Lock()  # taken before `_lock`; one flush at a time, none while closing
+        self._retired: list[Segment] = []
+        self._names_made = self._names_durable = 0  # files made in the directory, and of these known to last
+        self._head_line: bytes | None = None  # the checkpoint that the head file has yet to show
+        self._unsigned = 0
+        self._signed_at = monotonic()
+        self._write_failure: str | None = None
+        self._sync_failure: str | None = None
+        self._lost = 0
+        self._closed = False
+        self._segment, self._head = self._go_on()
+
+    @classmethod
+    def open(
+        cls, directory: Path, series: str, keys: AuditKeys, *,
+        clock: Callable[[], int] = time.time_ns, monotonic: Callable[[], float] = time.monotonic,
+        fsync: SyncFunction = os.fsync, rotate_bytes: int = ROTATE_BYTES,
+        checkpoint_lines: int = CHECKPOINT_LINES, checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        fsync_seconds: float = FSYNC_SECONDS,
+    ) -> Self:  # fmt: skip
+        """The chain `series` in `directory`, begun or gone on with; a torn last line is repaired and noted.
+
+        Reads the last file whole, so call it before serving. Raises AuditUnavailableError: another process
+        owns the series, or the directory cannot be read and written; ValueError: a bad series name.
+        """
+        parse_series(series)
+        with ExitStack() as undo:
+            try:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = lock_series(directory, series)
+                undo.callback(os.close, lock)
+                log = cls(
+                    directory, series, keys, lock, clock=clock, monotonic=monotonic, fsync=fsync,
+                    rotate_bytes=rotate_bytes, checkpoint_lines=checkpoint_lines,
+                    checkpoint_seconds=checkpoint_seconds, fsync_seconds=fsync_seconds,
+                )  # fmt: skip
+            except OSError as error:
+                raise AuditUnavailableError(_explain(series, directory, error)) from error
+            undo.pop_all()
+            return log
+
+    @property
+    def series(self) -> str:
+        return self._series
+
+    @property
+    def head(self) -> Head:
+        """The last line written."""
+        return self._head
+
+    @property
+    def available(self) -> bool:
+        return self._write_failure is None and self._sync_failure is None and not self._closed
+
+    def query_digest(self, query: str) -> str | None:
+        return self._keys.query_digest(query)
+
+    def append(self, record: Record) -> int:
+        with self._lock:
+            if self._closed:
+                raise AuditUnavailableError(f"audit log {self._series} is closed")
+            if self._sync_failure is not None:
+                self._lost += 1
+                raise AuditUnavailableError(self._sync_failure)
+            try:
+                if self._segment.size >= self._rotate_bytes:
+                    self._rotate(f"follows {self._segment.path.name}")
+                if self._lost:
+                    self._note_lost()
+                self._put(record)
+            except OSError as error:
+                self._lost += 1
+                self._write_failure = self._failed(error)
+                raise AuditUnavailableError(self._write_failure) from error
+            self._write_failure = None
+            seq = self._head.seq
+            if self._unsigned >= self._checkpoint_lines:
+                self._try_checkpoint(CheckpointReason.LINES)
+            return seq
+
+    async def run(self) -> None:
+        tick = self._fsync_seconds / 2  # a line waits one tick at most, then for the disk
+        loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"audit-{self._series}")
+        try:
+            while not self._closed:
+                await asyncio.sleep(tick)
+                if self._has_work():
+                    await loop.run_in_executor(thread, self.flush)
+        finally:
+            thread.shutdown(wait=False)  # a flush under way is waited for by `close`
+
+    def flush(self) -> None:
+        """One turn of `run`: signs when due, makes all lines durable. Blocks.
+
+        A failure shows in `available`.
+        """
+        with self._flush_lock:
+            if self._closed:
+                return
+            with self._lock:
+                self._leave_lost_file()
+                if self._write_failure is not None:
+                    self._probe()
+                if self._checkpoint_due():
+                    self._try_checkpoint(CheckpointReason.TIME)
+            try:
+                self._sync()
+            except OSError as error:
+                self._sync_failure = self._failed(error)
+                return
+            with self._lock:
+                self._sync_failure = None
+
+    def close(self) -> None:
+        with self._flush_lock, self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self._unsigned:
+                    self._checkpoint(CheckpointReason.STOP)
+                self._sync()
+            except OSError as error:
+                raise AuditUnavailableError(_explain(self._series, self._directory, error)) from error
+            finally:
+                for segment in (*self._retired, self._segment):
+                    segment.close()
+                os.close(self._lock_fd)
+
+    # The rest is called with `_lock` held, but `_sync` with `_flush_lock`; it takes `_lock` where it must.
+
+    def _go_on(self) -> tuple[Segment, Head]:
+        point = load_resume_point(
+            self._directory, self._series, {self._keys.public.id: self._keys.public.accepts}
+        )
+        if point.file is None:
+            segment = Segment.create(series_path(self._directory, self._series, point.number), point.number)
+        else:
+            segment = Segment.reopen(point.file.path, point.number, point.size)
+        self._segment, self._head = segment, point.head
+        self._names_made += 1
+        try:
+            for note in point.notes:
+                self._put(note)
+            event = LogEvent.RESUMED if point.head.seq else LogEvent.OPENED
+            self._put(EventRecord(event=event, facts={"pid": os.getpid()}))
+            self._checkpoint(CheckpointReason.START)
+            self._sync()
+        except OSError:
+            segment.close()
+            raise
+        return segment, self._head
+
+    def _put(self, record: Record) -> None:
+        line, head = seal_line(self._series, self._head, render_time(self._clock()), record)
+        self._segment.write(line)
+        self._head = head
+        self._unsigned += 1
+
+    def _checkpoint(self, reason: CheckpointReason) -> None:
+        line, head = seal_checkpoint(
+            self._series,
+            self._head,
+            render_time(self._clock()),
+            reason,
+            self._keys.public.id,
+            self._keys.sign,
+        )
+        self._segment.write(line)
+        self._head, self._head_line = head, line
+        self._unsigned, self._signed_at = 0, self._monotonic()
+
+    def _try_checkpoint(self, reason: CheckpointReason) -> None:
+        """A checkpoint that cannot be written now stays due; the lines before it are in the file."""
+        try:
+            self._checkpoint(reason)
+        except OSError as error:
+            self._write_failure = self._failed(error)
+
+    def _checkpoint_due(self) -> bool:
+        if not self._unsigned or self._sync_failure is not None:
+            return False
+        late = self._monotonic() - self._signed_at >= self._checkpoint_seconds
+        return late or self._unsigned >= self._checkpoint_lines
+
+    def _rotate(self, why: str) -> None:
+        if self._unsigned:
+            self._checkpoint(CheckpointReason.ROTATION)
+        if len(self._retired) >= _MAX_RETIRED:
+            raise OSError(errno.EBUSY, "the disk does not keep up")
+        self._begin_file(self._segment.number + 1, why)
+
+    def _begin_file(self, number: int, why: str) -> None:
+        segment = Segment.create(series_path(self._directory, self._series, number), number)
+        self._retired.append(self._segment)
+        self._segment = segment
+        self._names_made += 1
+        self._put(EventRecord(event=LogEvent.FILE_BEGUN, detail=why, facts={"file": segment.path.name}))
+
+    def _leave_lost_file(self) -> None:
+        """Somebody removed or replaced the file: what goes on being written there would be lost without a
+        trace."""
+        try:
+            if not self._segment.is_gone():
+                return
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            numbers = [file.number for file in list_files(self._directory).get(self._series, [])]
+            name = self._segment.path.name
+            self._begin_file(max([self._segment.number, *numbers]) + 1, f"{name} was removed or replaced")
+        except OSError as error:
+            self._write_failure = self._failed(error)
+
+    def _probe(self) -> None:
+        """Can lines be written again? Asked by `run` too, so that `available` recovers without a request."""
+        try:
+            self._note_lost()
+            self._write_failure = None
+        except OSError as error:
+            self._write_failure = self._failed(error)
+
+    def _note_lost(self) -> None:
+        self._put(
+            EventRecord(
+                event=LogEvent.WRITING_RESUMED,
+                detail=f"the log could not be written; lines lost: {self._lost}",
+                facts={"lost": self._lost},
+            )
+        )
+        self._lost = 0
+
+    def _has_work(self) -> bool:
+        return bool(
+            self._segment.dirty
+            or self._retired
+            or self._head_line
+            or self._names_made != self._names_durable
+            or self._write_failure is not None
+            or self._checkpoint_due()
+        )
+
+    def _sync(self) -> None:
+        """Makes durable what is written so far, then shows the last checkpoint of it in the head file."""
+        with self._lock:
+            segment, size, retired = self._segment, self._segment.size, list(self._retired)
+            head_line, names = self._head_line, self._names_made
+        for old in retired:
+            old.sync(old.size, self._fsync)
+        segment.sync(size, self._fsync)
+        if names != self._names_durable:
+            sync_directory(self._directory)
+            self._names_durable = names
+        with self._lock:
+            self._retired = self._retired[len(retired) :]
+        for old in retired:
+            old.close()
+        if head_line is not None:
+            write_head(self._directory, self._series, head_line)
+            with self._lock:
+                if self._head_line is head_line:
+                    self._head_line = None
+
+    def _failed(self, error: OSError) -> str:
+        message = _explain(self._series, self._directory, error)
+        if self.available:
+            _log.error("%s; hops are refused until it can", message)
+        return message
+
+
+def _explain(series: str, directory: Path, error: OSError) -> str:
+    cause = error.strerror or str(error)
+    return f"audit log {series} cannot be written: {cause}; see to space and permissions of {directory}"
+
+
+def render_time(nanoseconds: int) -> str:
+    """Nanoseconds since 1970 → RFC 3339 in UTC with microseconds, ``2026-01-31T09:00:00.000001Z``."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
