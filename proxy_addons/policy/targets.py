@@ -1,7 +1,9 @@
 """Text to `Target`: the one URL parse that feeds check, log, DNS, TLS and dial (WHATWG URL Standard).
 
-The parser is ada: `can_ada` for absolute URLs (it runs for every hop), `ada_url` to resolve a Location against
-a base. What they repair in silence (backslashes, tabs, odd digits, missing slashes) is repaired once, here; the
+The parser is ada, in two bindings. `can_ada` is the fast one and runs for every hop, but it carries an older
+ada that reads some international names otherwise than the standard of today (`ẞ.example`, Arabic digits). So
+whatever is not plain ASCII is first serialized by `ada_url`, which also resolves a Location against a base.
+What they repair in silence (backslashes, tabs, odd digits, missing slashes) is repaired once, here; the
 repaired form is what is judged and what is dialled.
 
     https://EXAMPLE.com:443/a?b#c    → https, example.com, 443, /a, ?b
@@ -23,6 +25,8 @@ DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(
 """The ports that WHATWG leaves out of a serialized URL (section 4.2, special schemes)."""
 
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
+# Visible ASCII without % (which may hide other characters in a host) and ^ (which older ada leaves bare).
+_PLAIN = re.compile(r"[!-$&-\]_-~]*")
 _WIRE_QUERY = re.compile(r"[!-~]*")  # VCHAR: what a request target can carry as it stands (RFC 9112, 3.2)
 
 
@@ -37,7 +41,7 @@ class Target:
     host: as the WHATWG serializer writes it (ASCII; IPv6 in brackets; "" where the scheme has none).
     port: the effective port, written or the scheme's own; None where the scheme has none.
     path: serialized path, starting with "/" for http and https.
-    query: "" or "?…" exactly as supplied where a request target can carry it, else serialized.
+    query: "" (no query) or "?…" exactly as supplied where a request target can carry it, else serialized.
     href: the serialized URL with its query, without fragment.
     has_credentials: a non-empty user name or password is present.
     """
@@ -62,8 +66,12 @@ class Target:
 
     @property
     def dns_name(self) -> str:
-        """The host in the one canonical form of host rules: no trailing dot."""
-        return self.host.removesuffix(".")
+        """The host in the one canonical form of host rules: no trailing dot.
+
+        A host that ends in an empty label (`example.com..`) is no DNS name and stays as it is: without one of
+        its dots it would be the absolute form of a name that the rules have not seen.
+        """
+        return self.host if self.host.endswith("..") else self.host.removesuffix(".")
 
     @property
     def authority(self) -> str:
@@ -88,10 +96,10 @@ class Target:
 def parse_target(text: str) -> Target:
     """Parse `text`, exactly as supplied, as an absolute URL; raises TargetParseError."""
     try:
-        url = can_ada.parse(text)
+        url = can_ada.parse(text if _PLAIN.fullmatch(text) else ada_url.URL(text).href)
     except ValueError:  # UnicodeEncodeError (lone surrogates) is one too
         raise TargetParseError("invalid url") from None
-    href: str = url.href
+    href: str = url.href.partition("#")[0]
     scheme = url.protocol[:-1]
     port = url.port
     return Target(
@@ -99,8 +107,8 @@ def parse_target(text: str) -> Target:
         url.hostname,
         int(port) if port else DEFAULT_PORTS.get(scheme),
         url.pathname,
-        _query_as_supplied(text, url.search),
-        href.partition("#")[0],
+        _query_as_supplied(text, url.search or ("?" if href.endswith("?") else "")),
+        href,
         url.has_credentials() and (url.has_non_empty_username() or url.has_non_empty_password()),
     )
 
