@@ -8,11 +8,14 @@ Grammar (SPEC 1.1): `*` | name | `*.` name, each with optional `:port`; whole la
 `name` matches exactly; `*.name` matches subdomains only; deny wins over allow.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from .targets import Target, TargetParseError, parse_target
+
+_PORT = re.compile(r"[0-9]{1,9}")  # bounded: int() of thousands of digits is an error of its own
 
 
 class HostPatternError(ValueError):
@@ -48,7 +51,7 @@ def parse_host_pattern(text: str) -> HostPattern:
     name, colon, port_text = text.partition(":")
     port: int | None = None
     if colon:
-        if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text) <= 65535):
+        if not (_PORT.fullmatch(port_text) and 0 < int(port_text) <= 65535):
             raise HostPatternError(_complaint(text))
         if port_text != str(int(port_text)):
             raise HostPatternError(f'host pattern "{text}": write {name}:{int(port_text)}')
