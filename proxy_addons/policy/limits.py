@@ -3,7 +3,7 @@
 Sizes are bytes, times are seconds. What no profile may change stands here as constants.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import sha256
 
 from .addresses import AddressException, AddressTable, BlockedRange
@@ -64,24 +64,22 @@ class Profile:
         object.__setattr__(self, "version", sha256(_canonical(self).encode()).hexdigest()[:12])
 
 
-def _canonical(profile: Profile) -> str:
-    """Every limit in a fixed order, sets sorted, so that equal limits give equal text."""
-    return "\n".join(
-        (
-            profile.name,
-            ",".join(sorted(profile.schemes)),
-            ",".join(map(str, sorted(profile.ports))),
-            ",".join(sorted(profile.methods)),
-            f"{profile.request_body} {profile.request_cap}",
-            ",".join(sorted(profile.upgrades)),
-            ",".join(map(str, profile.hosts.allow)),
-            ",".join(map(str, profile.hosts.deny)),
-            ",".join(map(str, profile.credential_hosts)),
-            f"{profile.byte_cap} {profile.lookup_timeout} {profile.connect_timeout} {profile.total_timeout}",
-            ",".join(row.cidr for row in profile.blocked_extra),
-            ",".join(map(str, profile.exceptions)),
-        )
-    )
+def _canonical(value: object) -> str:
+    """Any limit as text: equal limits give equal text, different limits different text.
+
+    Walks the dataclass fields, so that a new limit cannot be forgotten. Collections are sets here: neither
+    order nor repetition of names, patterns and ranges changes what a profile allows.
+    """
+    if isinstance(value, (frozenset, tuple)):
+        return f"{{{', '.join(sorted({_canonical(member) for member in value}))}}}"
+    if isinstance(value, BlockedRange):
+        return repr(value.cidr)  # the label is for readers
+    if is_dataclass(value):
+        parts = [f"{f.name}={_canonical(getattr(value, f.name))}" for f in fields(value) if f.init]
+        return f"({', '.join(parts)})"
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))  # 5 and 5.0 are one limit
+    return repr(value)
 
 
 DEFAULT_PROFILE = Profile("default")
