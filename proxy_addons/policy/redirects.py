@@ -6,6 +6,7 @@ A redirect is 301, 302, 303, 307 or 308 with one Location that parses against th
 ordinary answer with that status.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,9 @@ from .verdicts import ALLOWED, Failure, Rule, Verdict, refuse
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 """The redirect statuses of the Fetch standard; 300, 304, 305 and 306 are ordinary answers."""
+
+
+_NON_ASCII = re.compile(rb"[\x80-\xff]+")
 
 
 class RedirectKind(Enum):
@@ -87,10 +91,13 @@ def next_method(status: int, method: str) -> str:
 def ledger_key(target: Target) -> str:
     """One spelling for all the ways a client may write the target of a redirect it was sent to.
 
-    Clients differ in what they percent-encode, so every octet is decoded and written in one form; two targets that
-    share a key only by this are counted as one, which errs on the side of the cap.
+    Clients differ in what they percent-encode and in how they read octets that are not ASCII, and some drop
+    a trailing dot or a bare `?`. So every octet is decoded and written in one form, a run of non-ASCII octets
+    counts as one, and the dot and the bare `?` go. Two targets that share a key only by this are counted as
+    one, which errs on the side of the cap.
     """
-    return quote_from_bytes(unquote_to_bytes(target.href), safe="/:?&=@[]")
+    text = f"{target.scheme}://{target.dns_name}:{target.port}{target.request_path.removesuffix('?')}"
+    return quote_from_bytes(_NON_ASCII.sub(b"\xff", unquote_to_bytes(text)), safe="/:?&=@[]")
 
 
 def _decide_ladder(source: Target, target: Target, hop: int, method: str, profile: Profile) -> Verdict:
