@@ -7,6 +7,7 @@ hop of which fetch this is. `Fetchd-*` fields from anyone else, agent or origin,
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,11 @@ PROBLEM_TYPE = "application/problem+json"
 PROBLEM_URI = "urn:fetchd:rule:"
 MAX_PROBLEM_BYTES = 64 << 10
 """What a reader of a problem document takes at the most."""
+
+MAX_HOP = 999
+"""The largest hop number that a daemon may name; its chains end at 5 (SPEC 1.4)."""
+
+_STATEMENT = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 
 Fields = tuple[tuple[bytes, bytes], ...]
 
@@ -98,26 +104,26 @@ def render_refusal(
         (b"Cache-Control", b"no-store"),
         (VERDICT.encode(), Outcome.REFUSED.value.encode()),
         (RULE.encode(), verdict.rule.value.encode()),
-        (ID.encode(), context.fetch_id.encode()),
-        (POLICY.encode(), context.policy.encode()),
+        (ID.encode(), _printable(context.fetch_id).encode()),
+        (POLICY.encode(), _printable(context.policy).encode()),
         (PROXY_STATUS.encode(), _proxy_status(row.proxy_error, verdict.message)),
     ]
     if verdict.rule is Rule.IDENTITY:
         fields.append((b"Proxy-Authenticate", b'Basic realm="fetchd"'))
     if retry_after is not None:
         fields.append((b"Retry-After", b"%d" % retry_after))
-    return WireAnswer(row.status, _reason_phrase(verdict.message), tuple(fields), body)
+    return WireAnswer(row.status, _one_line(verdict.message), tuple(fields), body)
 
 
 def render_allowed_fields(context: HopContext, removed: Sequence[str] = ()) -> Fields:
     """The fields that an origin's answer carries. `removed`: request fields that were taken away."""
     fields = [
         (VERDICT.encode(), Outcome.ALLOWED.value.encode()),
-        (ID.encode(), context.fetch_id.encode()),
-        (POLICY.encode(), context.policy.encode()),
+        (ID.encode(), _printable(context.fetch_id).encode()),
+        (POLICY.encode(), _printable(context.policy).encode()),
     ]
     if removed:
-        fields.append((REMOVED.encode(), ", ".join(removed).encode()))
+        fields.append((REMOVED.encode(), _printable(", ".join(removed)).encode()))
     return tuple(fields)
 
 
@@ -128,9 +134,9 @@ def strip_foreign(fields: Iterable[tuple[bytes, bytes]]) -> Fields:
 
 def parse_gateway_fields(fields: Iterable[tuple[bytes, bytes]]) -> GatewayVerdict | None:
     """What an answer's fields say of the gateway's verdict; None when they are not the gateway's."""
-    found = {
-        name.lower(): value.decode("latin-1") for name, value in fields if name.lower().startswith(PREFIX)
-    }
+    found = _own_fields(fields)
+    if found is None:
+        return None
     try:
         outcome = Outcome(found.get(VERDICT.lower().encode(), ""))
         rule_text = found.get(RULE.lower().encode())
@@ -173,7 +179,15 @@ class DaemonRequest:
 
 
 def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
-    """The fields by which the daemon authenticates to the gateway and names the agent."""
+    """The fields by which the daemon authenticates to the gateway and names the agent.
+
+    Raises ValueError for a name or number that `parse_daemon_fields` would not take: it could forge a field.
+    """
+    for text in (secret, request.agent, request.profile, request.fetch_id):
+        if not _STATEMENT.fullmatch(text):
+            raise ValueError("secret, agent, profile, fetch id: 1 to 200 printable ASCII characters each")
+    if not 0 <= request.hop <= MAX_HOP:
+        raise ValueError(f"hop must be 0 to {MAX_HOP}")
     return (
         (b"Proxy-Authorization", f"{DAEMON_SCHEME} {secret}".encode("ascii")),
         (AGENT.encode(), request.agent.encode("ascii")),
@@ -185,6 +199,22 @@ def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
 
 def parse_daemon_fields(fields: Iterable[tuple[bytes, bytes]]) -> DaemonRequest | None:
     """The daemon's statements, once its secret was checked; None when one is missing or malformed."""
+    found = _own_fields(fields)
+    if found is None:
+        return None
+    try:
+        agent, profile, fetch_id, hop = (found[n.lower().encode()] for n in (AGENT, PROFILE, ID, HOP))
+    except KeyError:
+        return None
+    if not all(_STATEMENT.fullmatch(text) for text in (agent, profile, fetch_id)):
+        return None
+    if not (hop.isdigit() and len(hop) <= len(str(MAX_HOP))):
+        return None
+    return DaemonRequest(agent, profile, fetch_id, int(hop))
+
+
+def _own_fields(fields: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str] | None:
+    """The Fetchd-* fields by lower-case name; None when one stands twice or is not ASCII."""
     found: dict[bytes, str] = {}
     for name, value in fields:
         key = name.lower()
@@ -192,13 +222,7 @@ def parse_daemon_fields(fields: Iterable[tuple[bytes, bytes]]) -> DaemonRequest 
             if key in found or not value.isascii():
                 return None
             found[key] = value.decode("ascii")
-    try:
-        agent, profile, fetch_id, hop = (found[n.lower().encode()] for n in (AGENT, PROFILE, ID, HOP))
-    except KeyError:
-        return None
-    if not (hop.isdigit() and len(hop) <= 3 and agent and profile and fetch_id):
-        return None
-    return DaemonRequest(agent, profile, fetch_id, int(hop))
+    return found
 
 
 def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[int] | None:
@@ -220,12 +244,17 @@ def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[in
             return None
 
 
-def _reason_phrase(message: str) -> str:
-    """The message as a reason phrase: visible ASCII, bounded (RFC 9112, 4)."""
-    return "".join(c if " " <= c <= "~" else "?" for c in message)[:200] or "Refused"
+def _printable(text: str) -> str:
+    """Text as it may stand in a field value or a reason phrase (RFC 9112, 4 and 5): printable ASCII."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text).strip()
+
+
+def _one_line(message: str) -> str:
+    """A message as a reason phrase, bounded and never empty."""
+    return _printable(message[:200]) or "Refused"
 
 
 def _proxy_status(error: str, message: str) -> bytes:
     """RFC 9209 with the message as an RFC 8941 string."""
-    text = _reason_phrase(message).replace("\\", "\\\\").replace('"', '\\"')
+    text = _one_line(message).replace("\\", "\\\\").replace('"', '\\"')
     return f'fetchd; error={error}; details="{text}"'.encode("ascii")
