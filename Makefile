@@ -20,6 +20,7 @@ help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv and install everything into it.
+	@:
 
 $(STAMP): requirements.lock pyproject.toml .ci/setup .ci/find-python
 	@sh .ci/setup

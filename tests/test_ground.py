@@ -98,6 +98,7 @@ def test_a_shim_that_is_inactive_is_passed_over_for_the_version_behind_it(machin
 
 def test_pyenv_versions_are_tried_newest_first_by_number_not_by_letter(machine: Machine) -> None:
     machine.in_pyenv("3.11.7", GOOD)
+    machine.in_pyenv("3.12.1", GOOD)
     machine.in_pyenv("3.12.9", GOOD)
     machine.in_pyenv("3.13.0", OLD)
     wanted = machine.in_pyenv("3.12.10", GOOD)

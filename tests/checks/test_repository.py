@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 
@@ -42,6 +45,34 @@ def test_each_dependency_is_preceded_by_its_reason(dependency: str) -> None:
 @pytest.mark.parametrize("dependency", DEPENDENCIES)
 def test_each_dependency_is_locked(dependency: str) -> None:
     assert normal_name(dependency) in {normal_name(entry) for entry, _ in locked_requirements()}
+
+
+def third_party_imports() -> dict[str, str]:
+    """Top-level name of each module the product imports from outside → one file that does so."""
+    ours = {"proxy_addons", "fetchd", "certs"}
+    known = ours | sys.stdlib_module_names | {"compression"}  # in the standard library from 3.14
+    found: dict[str, str] = {}
+    for path in (file for package in ours for file in (REPOSITORY / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+                names = [node.module]
+            found |= {name.partition(".")[0]: str(path.relative_to(REPOSITORY)) for name in names}
+    return {name: path for name, path in found.items() if name not in known}
+
+
+def test_every_import_is_of_a_declared_dependency() -> None:
+    declared = {normal_name(dependency) for dependency in PROJECT["project"]["dependencies"]}
+    homes = importlib.metadata.packages_distributions()
+    imports = third_party_imports()
+    undeclared = {
+        name: path
+        for name, path in imports.items()
+        if declared.isdisjoint(normal_name(home) for home in homes.get(name, ()))
+    }
+
+    assert "mitmproxy" in imports
+    assert undeclared == {}
 
 
 def test_the_engine_is_pinned_and_the_lock_holds_that_pin() -> None:
