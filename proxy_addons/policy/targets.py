@@ -25,8 +25,7 @@ DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(
 """The ports that WHATWG leaves out of a serialized URL (section 4.2, special schemes)."""
 
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
-# Visible ASCII without % (which may hide other characters in a host) and ^ (which older ada leaves bare).
-_PLAIN = re.compile(r"[!-$&-\]_-~]*")
+_PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]*[/?#]")
 _WIRE_QUERY = re.compile(r"[!-~]*")  # VCHAR: what a request target can carry as it stands (RFC 9112, 3.2)
 
 
@@ -96,7 +95,7 @@ class Target:
 def parse_target(text: str) -> Target:
     """Parse `text`, exactly as supplied, as an absolute URL; raises TargetParseError."""
     try:
-        url = can_ada.parse(text if _PLAIN.fullmatch(text) else ada_url.URL(text).href)
+        url = can_ada.parse(text if _is_plain(text) else ada_url.URL(text).href)
     except ValueError:  # UnicodeEncodeError (lone surrogates) is one too
         raise TargetParseError("invalid url") from None
     href: str = url.href.partition("#")[0]
@@ -120,6 +119,15 @@ def resolve_reference(reference: str, base: Target) -> Target:
     except ValueError:
         raise TargetParseError("invalid url") from None
     return parse_target(href)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether both bindings read `text` alike: no `%` that may hide other characters in the host, none of the
+    ASCII characters (`^`, space) that an older ada leaves bare in a path.
+    """
+    if not text.isascii() or "^" in text or " " in text:
+        return False
+    return "%" not in text or _PLAIN_AUTHORITY.match(text) is not None
 
 
 def _query_as_supplied(text: str, serialized: str) -> str:
