@@ -71,7 +71,7 @@ def test_every_import_is_of_a_declared_dependency() -> None:
         if declared.isdisjoint(normal_name(home) for home in homes.get(name, ()))
     }
 
-    assert "mitmproxy" in imports
+    assert "can_ada" in imports
     assert undeclared == {}
 
 
