@@ -281,7 +281,7 @@ class ScriptedDns(ThreadedServer):
             case Addresses() | Failure() | CnameLoop():
                 reply = render_reply(message, outcome)
                 limit = message.payload or 512 if transport is Transport.UDP else 65535
-                send(reply.to_wire(max_size=limit, prefer_truncation=True))
+                send(reply.to_wire(max_size=limit, prefer_truncation=True, want_shuffle=False))
 
 
 class _Udp(asyncio.DatagramProtocol):

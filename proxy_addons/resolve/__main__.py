@@ -1,0 +1,100 @@
+"""Look names up and judge the answers, a JSON line in and a JSON line out: the DNS half of `fetchd check --resolve`.
+
+    first line     {"config": <Config.document>, "profile": "default"}
+    further lines  {"host": "example.com", "port": 443}
+    answer         {"allowed": ["192.0.2.1"], "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8 (private)"}],
+                    "rule": null, "message": "", "failure": null}
+
+The resolver and the judgement are the gateway's; nothing is contacted but nameservers. Input that is not as above
+ends the process with status 2 and one line on standard error.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from typing import BinaryIO
+
+from proxy_addons.policy.addresses import AddressDecision, AnswerSet, decide_addresses
+from proxy_addons.policy.config import Config, ConfigError, parse_config
+from proxy_addons.policy.limits import Profile
+
+from .dns_client import DnsClient
+from .nameservers import Nameserver, NameserverError, load_system_nameservers
+from .resolver import RecordType, Resolver
+
+
+class RequestError(ValueError):
+    """A line that is not in the form above."""
+
+
+async def look_up(resolver: Resolver, host: str, port: int, profile: Profile) -> AddressDecision:
+    """Ask for A and AAAA side by side and judge what comes (SPEC 1.2)."""
+    answers = await asyncio.gather(*(resolver.resolve(host, rtype) for rtype in RecordType))
+    sets = [AnswerSet(answer.addresses, answer.failed) for answer in answers]
+    return decide_addresses(host, port, sets, profile.addresses, profile.exceptions)
+
+
+def render_decision(decision: AddressDecision) -> dict[str, object]:
+    """The answer line as a mapping."""
+    verdict = decision.verdict
+    return {
+        "allowed": list(decision.allowed),
+        "dropped": [{"address": one.address, "range": str(one.row)} for one in decision.dropped],
+        "rule": verdict.rule,
+        "message": verdict.message,
+        "failure": verdict.failure,
+    }
+
+
+def select_nameservers(config: Config) -> tuple[Nameserver, ...]:
+    """Those of the configuration, else the system's; raises NameserverError when there are none."""
+    if config.dns.nameservers:
+        return tuple(Nameserver(host, port) for host, port in config.dns.nameservers)
+    return load_system_nameservers()
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until the input ends. Raises RequestError, ConfigError, NameserverError."""
+    first = _parse_line(requests.readline())
+    document, name = first.get("config"), first.get("profile")
+    if not isinstance(document, dict) or not isinstance(name, str):
+        raise RequestError('the first line is {"config": …, "profile": …}')
+    config = parse_config(document, source="first line")
+    if name not in config.profiles:
+        raise RequestError(f"there is no profile {name}")
+    profile = config.profiles[name]
+    resolver = DnsClient(select_nameservers(config), profile.lookup_timeout)
+    with asyncio.Runner() as runner:
+        while line := requests.readline():
+            request = _parse_line(line)
+            host, port = request.get("host"), request.get("port")
+            if not isinstance(host, str) or not isinstance(port, int):
+                raise RequestError('a request is {"host": …, "port": …}')
+            decision = runner.run(look_up(resolver, host, port, profile))
+            answers.write(json.dumps(render_decision(decision)).encode("ascii") + b"\n")
+            answers.flush()
+
+
+def _parse_line(line: bytes) -> Mapping[str, object]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RequestError("each line is one JSON object")
+    return found
+
+
+def main() -> int:
+    """Standard input to standard output; the exit status."""
+    try:
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+    except (RequestError, ConfigError, NameserverError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
