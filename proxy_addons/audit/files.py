@@ -116,14 +116,15 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def read_lines_backward(path: Path) -> Iterator[bytes]:
-    """The whole lines of a file from its last to its first, without newlines; an unfinished last one is left
-    out.
+def read_lines_backward(path: Path, end: int) -> Iterator[bytes]:
+    """The whole lines in the first `end` bytes of a file, last to first, without newlines.
+
+    An unfinished last one is left out.
 
     Memory is bounded by `MAX_LINE` and a block: a longer run without a newline ends the walk.
     """
     with path.open("rb") as file:
-        position = file.seek(0, os.SEEK_END)
+        position = min(end, file.seek(0, os.SEEK_END))
         rest: bytes | None = (
             None  # from the newest newline seen so far back to `position`; None before the first one
         )

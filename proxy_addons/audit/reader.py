@@ -9,7 +9,6 @@ import heapq
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -55,33 +54,22 @@ def read_all(directory: Path) -> Iterator[LogLine]:
     return merge_chains(_read_files(series, files) for series, files in list_files(directory).items())
 
 
-def read_last(directory: Path, count: int, wanted: Callable[[LogLine], bool]) -> list[LogLine]:
-    """The last `count` wanted lines of all chains together, by time. Raises OSError."""
-    tails = []
-    for series, files in list_files(directory).items():
-        backward = (line for line in read_backward(series, files) if wanted(line))
-        tails.append(list(islice(backward, count))[::-1])
-    merged = list(merge_chains(tails))
-    return merged[-count:] if count else []
-
-
-def read_backward(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
-    """The lines of one chain from its last to its first."""
-    for file in reversed(files):
-        for raw in read_lines_backward(file.path):
-            yield parse_log_line(series, raw)
-
-
 def merge_chains(chains: Iterable[Iterable[LogLine]]) -> Iterator[LogLine]:
     """Chains, each in its own order, as one by time."""
-    return (line for _, _, line in heapq.merge(*map(_stamp, chains), key=lambda item: item[:2]))
+    return merge_by_time(chains, lambda line: (line.time, line.chain))
 
 
-def _stamp(lines: Iterable[LogLine]) -> Iterator[tuple[str, str, LogLine]]:
-    latest = ""
-    for line in lines:
-        latest = max(latest, line.time)
-        yield latest, line.chain, line
+def merge_by_time[T](chains: Iterable[Iterable[T]], key: Callable[[T], tuple[str, str]]) -> Iterator[T]:
+    """As `merge_chains`, for whatever has a time and a chain: `key` gives both."""
+
+    def stamp(items: Iterable[T]) -> Iterator[tuple[str, str, T]]:
+        latest = ""
+        for item in items:
+            time, chain = key(item)
+            latest = max(latest, time)
+            yield latest, chain, item
+
+    return (item for _, _, item in heapq.merge(*map(stamp, chains), key=lambda stamped: stamped[:2]))
 
 
 def _read_files(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
@@ -91,14 +79,27 @@ def _read_files(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
 
 
 class Follower:
-    """New lines of all chains since it was made, batch by batch; new series and new files are found as they
-    come."""
+    """The lines of all chains up to now, backwards, and then those that come, batch by batch.
+
+    New series and new files are found as they come.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._places: dict[str, _Place] = {}
-        for series, files in list_files(directory).items():
-            self._places[series] = _place_at_end(files)
+        self._files = list_files(directory)
+        self._places = {series: _place_at_end(files) for series, files in self._files.items()}
+
+    def read_backward(self) -> list[Iterator[LogLine]]:
+        """What was there when this was made: of each chain the lines from the last to the first."""
+        return [self._read_chain_backward(series, files) for series, files in self._files.items()]
+
+    def _read_chain_backward(self, series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
+        place = self._places[series]
+        number, offset = place.number, place.offset
+        for file in reversed(files):
+            end = offset if file.number == number else file.path.stat().st_size
+            for raw in read_lines_backward(file.path, end):
+                yield parse_log_line(series, raw)
 
     def poll(self) -> list[LogLine]:
         """The whole lines written since the last poll, by time. Raises OSError."""

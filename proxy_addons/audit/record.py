@@ -267,7 +267,7 @@ class FetchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """Something that happened to the writer or its log: `event` is a stable code, `facts` are small values."""
+    """Something that happened to the writer or its log: `event` is a stable code, `facts` are small."""
 
     kind: ClassVar[LineKind] = LineKind.EVENT
 

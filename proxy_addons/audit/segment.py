@@ -13,7 +13,7 @@ type SyncFunction = Callable[[int], None]
 
 
 class Segment:
-    """A file being appended to. `size`: bytes of whole lines; `synced`: how many of them are surely on disk."""
+    """A file being appended to. `size`: bytes of whole lines; `synced`: those surely on disk."""
 
     def __init__(self, path: Path, number: int, fd: int, size: int) -> None:
         self.path = path
