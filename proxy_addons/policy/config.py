@@ -1,9 +1,9 @@
 """A configuration file's content to frozen values; gateway and daemon read the same file through here.
 
-mapping ── config_schema (rows) ──► values ── checks between keys ──► Config ── document ──► another process
+mapping ── config_schema (rows) ──► values ── checks between keys ──► Config ── document ──► a worker
 
-`document` is the whole configuration in JSON's terms, defaults written out: `parse_config(config.document, …)`
-gives an equal `Config`, which is how a parent hands it to its workers.
+`document` is the whole configuration in JSON's terms, defaults written out; `parse_config` reads it back to
+an equal `Config`, which is how a parent hands it to its workers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -235,7 +235,7 @@ def _check_profiles_exist(config: Config, source: str) -> None:
 
 
 def _check_addresses_differ(config: Config, source: str) -> None:
-    """Of two sockets at one address the second fails to bind, or takes some of the first one's connections."""
+    """Of two sockets at one address the second fails to bind, or takes connections of the first."""
     taken: dict[Endpoint, str] = {}
     for key, endpoint in _listening(config):
         if endpoint.port and endpoint in taken:

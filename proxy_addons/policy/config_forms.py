@@ -1,7 +1,7 @@
 """The forms of configuration values: how a key is written, read and written back.
 
 A form reads what `tomllib` or `json` gives and nothing is coerced: `true` is no number, `"5"` is none
-either, and a host name, address or range that is not in its one canonical form is an error that shows that form.
+either, and a host name, address or range not in its one canonical form is an error that shows that form.
 
     good   workers = 2   "127.0.0.1:3128"   "[::1]:53"   "168.63.129.16/32"   "*.example.com"
     bad    workers = true   "localhost:3128"   "::1:53"   "168.63.129.17/30"   "Example.COM"
@@ -141,16 +141,18 @@ def read_list[T](
 
 def some_of(*choices: str, least: int) -> Form[frozenset[str]]:
     """A list of names out of a closed set."""
-    listed = " or ".join(f'"{choice}"' for choice in choices)
+    quoted = [f'"{choice}"' for choice in choices]
 
     def read_one(value: object) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise FormError(f"write {listed}")
+            raise FormError(f"write {' or '.join(quoted)}")
         return value
 
     counted = "one or more" if least else "zero or more"
     return Form(
-        f"a list of {counted} of {listed}", lambda value: frozenset(read_list(value, read_one, least)), sorted
+        f"a list of {counted} of {', '.join(quoted)}",
+        lambda value: frozenset(read_list(value, read_one, least)),
+        sorted,
     )
 
 

@@ -1,7 +1,7 @@
 """Every key of a configuration file: where it stands, how it is written, its default, what it does.
 
-Code walks these rows to read a file and to write one back; docs/configuration.md and config/fetchd.toml are held
-to them by tests. A profile's rows are the limits of SPEC 1; `limits.DEFAULT_PROFILE` is where their defaults stand.
+Code walks these rows to read a file and to write one back; tests hold docs/configuration.md and
+config/fetchd.toml to them. A profile's rows are the limits of SPEC 1, its defaults those of the built-in one.
 """
 
 from collections.abc import Mapping

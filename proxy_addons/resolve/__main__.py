@@ -1,11 +1,12 @@
-"""Look names up and judge the answers, a JSON line in and a JSON line out: the DNS half of `fetchd check --resolve`.
+"""Look names up and judge the answers, a JSON line in, a JSON line out: what `fetchd check --resolve` asks.
 
     first line     {"config": <Config.document>, "profile": "default"}
     further lines  {"host": "example.com", "port": 443}
-    answer         {"allowed": ["192.0.2.1"], "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8 (private)"}],
+    answer         {"allowed": ["93.184.216.34"],
+                    "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8 (private)"}],
                     "rule": null, "message": "", "failure": null}
 
-The resolver and the judgement are the gateway's; nothing is contacted but nameservers. Input that is not as above
+The resolver and the judgement are the gateway's; nothing is contacted but nameservers. Other input
 ends the process with status 2 and one line on standard error.
 """
 

@@ -1,0 +1,160 @@
+"""`fetchd check`: what policy says of a URL, and the rule that hit. Nothing is contacted; --resolve asks DNS.
+
+A refusal before DNS asks no DNS (SPEC 1.1). With `--json -` each line of standard input, a JSON string, gives
+one line of output, flushed at once, so that another program can keep the command running and talk to it.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from fetchd.lookup import LookupFailedError, NameFinding, NameLookup
+from proxy_addons.policy.admission import decide_url
+from proxy_addons.policy.limits import Profile
+from proxy_addons.policy.targets import Target
+from proxy_addons.policy.verdicts import Rule, Verdict, refuse
+from proxy_addons.policy.wire import policy_name
+
+from .config_option import BadInputError, config_option, load_or_fail, select_profile
+
+MAX_LINE_BYTES = 1 << 20
+"""Of a line on standard input. Request heads end at 64 KiB; JSON escapes make up to six bytes of one."""
+
+METHOD = "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict with what it was found on. url: as given, None where there was none."""
+
+    url: str | None
+    verdict: Verdict
+    target: Target | None = None
+    name: NameFinding | None = None
+
+    def render_json(self) -> str:
+        """One line of ASCII; the keys of a name's addresses only where DNS was asked."""
+        verdict = self.verdict
+        document: dict[str, object] = {
+            "url": self.url,
+            "verdict": verdict.outcome,
+            "rule": verdict.rule,
+            "message": verdict.message,
+            "failure": verdict.failure,
+            "host": (self.target.host or None) if self.target is not None else None,
+            "port": self.target.port if self.target is not None else None,
+        }
+        if self.name is not None:
+            document["addresses"] = self.name.allowed
+            document["dropped"] = [{"address": one, "range": row} for one, row in self.name.dropped]
+        return json.dumps(document)
+
+    def render_text(self, profile: Profile) -> str:
+        """A few lines for people. The URL as messages show it (SPEC 1.6): no credentials, no query."""
+        rows = [("verdict", self.verdict.outcome.value)]
+        if self.target is not None:
+            rows.append(("url", self.target.display))
+        if self.verdict.rule is not None:
+            rows += [("rule", self.verdict.rule.value), ("message", self.verdict.message)]
+            rows += [("failure", self.verdict.failure.value)] if self.verdict.failure is not None else []
+        if self.name is not None:
+            rows += [("address", address) for address in self.name.allowed]
+            rows += [("dropped", f"{address} in range {row}") for address, row in self.name.dropped]
+        rows.append(("policy", policy_name(profile)))
+        return "\n".join(f"{label:<8} {_printable(text)}" for label, text in rows)
+
+
+def decide_finding(url: str, profile: Profile, lookup: NameLookup | None = None) -> Finding:
+    """Judge one URL; with `lookup`, one that is admitted is looked up too. Raises LookupFailedError."""
+    admission = decide_url(url, METHOD, profile)
+    target = admission.target
+    if lookup is None or admission.verdict.refused or target is None or target.port is None:
+        return Finding(url, admission.verdict, target)
+    name = lookup.ask(target.dns_name, target.port)
+    return Finding(url, name.verdict, target, name)
+
+
+def decide_lines(lines: BinaryIO, profile: Profile, lookup: NameLookup | None = None) -> Iterator[Finding]:
+    """A finding for each line, whatever is in it: the caller pairs them by counting."""
+    for line in read_lines(lines):
+        url = _parse_json_string(line)
+        if url is None:
+            yield Finding(None, refuse(Rule.PARSE, "not a JSON string"))
+            continue
+        try:
+            yield decide_finding(url, profile, lookup)
+        except LookupFailedError as error:
+            yield Finding(url, refuse(Rule.INTERNAL, str(error)))
+
+
+def read_lines(stream: BinaryIO) -> Iterator[bytes | None]:
+    """Lines without holding more than MAX_LINE_BYTES; None for one that is longer."""
+    while line := stream.readline(MAX_LINE_BYTES):
+        whole = len(line) < MAX_LINE_BYTES or line.endswith(b"\n")
+        yield line if whole else None
+        while not whole:
+            rest = stream.readline(MAX_LINE_BYTES)
+            whole = not rest or rest.endswith(b"\n")
+
+
+def _parse_json_string(line: bytes | None) -> str | None:
+    try:
+        # Decoded here: json.loads would guess at UTF-16 and take it.
+        found = json.loads(line.decode("utf-8")) if line is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+@click.command()
+@click.argument("url")
+@click.option("--profile", "profile_name", metavar="NAME", help="Judge under this profile.")
+@click.option("--resolve", is_flag=True, help="Also look the name up and judge its addresses.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object; with - as URL, one for each line of input."
+)
+@config_option
+@click.pass_context
+def check(
+    context: click.Context,
+    url: str,
+    profile_name: str | None,
+    resolve: bool,
+    as_json: bool,
+    config_path: Path | None,
+) -> None:
+    """Say whether URL would be let through, and which rule refuses it. Nothing is contacted.
+
+    With --json and - in place of URL, standard input has a JSON string on each line.
+    Exit status: 0 allowed, 1 refused, 2 bad arguments; 0 for lines of input.
+    """
+    loaded = load_or_fail(config_path)
+    profile = select_profile(loaded, profile_name)
+    if url == "-" and not as_json:
+        raise BadInputError("- reads JSON strings from standard input; write --json -")
+    with ExitStack() as stack:
+        lookup = stack.enter_context(NameLookup(loaded.config, profile.name)) if resolve else None
+        if url == "-":
+            for finding in decide_lines(sys.stdin.buffer, profile, lookup):
+                click.echo(finding.render_json())
+            return
+        try:
+            finding = decide_finding(url, profile, lookup)
+        except LookupFailedError as error:
+            raise BadInputError(str(error)) from None
+    click.echo(finding.render_json() if as_json else finding.render_text(profile))
+    context.exit(1 if finding.verdict.refused else 0)
+
+
+if __name__ == "__main__":
+    check()

@@ -1,0 +1,125 @@
+"""Where configuration and state are found, and the configuration loaded from disk (SPEC 1.10).
+
+configuration   --config, else FETCHD_CONFIG, else ./config/fetchd.toml if it is there, else built in
+state           --state-dir, else FETCHD_STATE, else $XDG_STATE_HOME/fetchd, else ~/.local/state/fetchd
+
+A file that was named, or that is there, is used or is an error; it is never passed over.
+"""
+
+import re
+import ssl
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy_addons.policy.config import BUILT_IN_SOURCE, Config, ConfigError, parse_config
+
+CONFIG_VARIABLE = "FETCHD_CONFIG"
+STATE_VARIABLE = "FETCHD_STATE"
+DEFAULT_CONFIG = Path("config/fetchd.toml")
+
+MAX_CONFIG_BYTES = 4 << 20
+"""Ten thousand host patterns take about 300 KiB."""
+
+_AT_END = re.compile(r"\(at end of document\)")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration, what errors and listings call its source, and its file; None: built in."""
+
+    config: Config
+    source: str
+    path: Path | None
+
+
+def find_config(option: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file to load, existing or not where it was named; None for the built-in configuration."""
+    if option is not None:
+        return option
+    if named := environ.get(CONFIG_VARIABLE):
+        return Path(named)
+    try:
+        # lstat: a dangling link is a file that cannot be read, which is an error, and not a missing one.
+        DEFAULT_CONFIG.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(str(DEFAULT_CONFIG), "", f"cannot be read: {error.strerror}") from None
+    return DEFAULT_CONFIG
+
+
+def find_state_dir(option: Path | None, environ: Mapping[str, str]) -> Path:
+    """The absolute path of the state directory, which need not exist. Raises ConfigError without a home."""
+    if option is not None:
+        return option.absolute()
+    if named := environ.get(STATE_VARIABLE):
+        return Path(named).absolute()
+    # XDG base directories 0.8: a relative path in XDG_STATE_HOME is invalid and is to be ignored.
+    if (base := environ.get("XDG_STATE_HOME", "")).startswith("/"):
+        return Path(base) / "fetchd"
+    if (home := environ.get("HOME", "")).startswith("/"):
+        return Path(home) / ".local/state/fetchd"
+    raise ConfigError(
+        "environment", "HOME", f"is not set; name a directory with --state-dir or {STATE_VARIABLE}"
+    )
+
+
+def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
+    """Find the file (`path`: what --config says), read and check it. Raises ConfigError, nothing else."""
+    found = find_config(path, environ)
+    if found is None:
+        return LoadedConfig(parse_config({}, source=BUILT_IN_SOURCE), BUILT_IN_SOURCE, None)
+    source = str(found)
+    mapping = _parse_toml(_read_bounded(found, source), source)
+    config = parse_config(mapping, source=source, base=str(found.absolute().parent))
+    for index, authority in enumerate(config.tls.extra_ca):
+        _check_authority(authority, f"tls.extra_ca[{index}]", source)
+    return LoadedConfig(config, source, found)
+
+
+def _read_bounded(path: Path, source: str) -> bytes:
+    try:
+        # Anything but a regular file may never end, or never begin.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(source, "", "is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(MAX_CONFIG_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, ConfigError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(source, "", f"cannot be read: {reason}") from None
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(source, "", f"is larger than {MAX_CONFIG_BYTES} bytes")
+    return data
+
+
+def _parse_toml(data: bytes, source: str) -> dict[str, object]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(source, "", f"is not UTF-8 (at line {line}); save it as UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise ConfigError(
+            source, "", "begins with a byte order mark (at line 1); save it as UTF-8 without one"
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(source, "", "is nested too deeply; no key needs more than three levels") from None
+    except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
+        reason = _AT_END.sub(f"(at line {text.count(chr(10)) + 1}, the last)", str(error))
+        raise ConfigError(source, "", f"is not TOML: {reason}") from None
+
+
+def _check_authority(authority: str, key: str, source: str) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=authority)
+    except ssl.SSLError:
+        raise ConfigError(source, key, f"{authority} holds no PEM certificate that can be read") from None
+    except OSError as error:
+        raise ConfigError(source, key, f"{authority} cannot be read: {error.strerror}") from None
