@@ -95,12 +95,7 @@ class BodyMeter:
         if self._finished:
             return
         self._check_open()
-        failure: BodyError | None = None
-        try:
-            for layer in self._layers:
-                layer.decoder.finish()
-        except BrokenBodyError as error:
-            failure = _copy(error)
+        failure = self._finish_layers()
         if failure is not None:
             self._fail(failure)
         self._finished = True
@@ -136,6 +131,14 @@ class BodyMeter:
                 raise self._over_cap()
             self.decoded_bytes += len(piece)
             yield piece
+
+    def _finish_layers(self) -> BodyError | None:
+        try:
+            for layer in self._layers:
+                layer.decoder.finish()
+        except BrokenBodyError as error:
+            return _copy(error)
+        return None
 
     def _check_open(self) -> None:
         if self._failure is not None:

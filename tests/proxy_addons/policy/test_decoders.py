@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import tracemalloc
 import zlib
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +12,7 @@ from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy_addons.policy import decoders
 from proxy_addons.policy.codings import MAX_MEMBERS, PIECE, ZSTD_WINDOW_LOG_MAX, BrokenBodyError, Coding
 from proxy_addons.policy.decoders import make_decoder
 from tests.kit import bodies
@@ -263,6 +265,48 @@ def test_every_brotli_window_of_rfc_7932_is_read_in_pieces(lgwin: int) -> None:
 
     for chunks in ([body], list(in_random_pieces(body, 3, 300))):
         assert decode(Coding.BR, chunks) == content
+
+
+def test_a_br_block_larger_than_a_piece_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = prose(300_000) + bytes(2_000_000)
+    monkeypatch.setattr(decoders, "_BROTLI_LIMIT", PIECE)  # blocks of 98,272 bytes
+
+    assert decode(Coding.BR, [brotli.compress(content, quality=5)]) == content
+
+
+def test_output_left_inside_zlib_when_all_input_is_taken_is_fetched() -> None:
+    for size in range(PIECE, PIECE + 300):
+        assert decode(Coding.DEFLATE, [bodies.raw_deflate(bytes(size))]) == bytes(size)
+
+
+def test_the_second_reading_of_deflate_is_given_up_after_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b"\x78\x9c\x00\x63\xff" + b"r" * 156 + b"\x01\x00\x00\xff\xff"  # fails as zlib at its seventh byte
+    monkeypatch.setattr(decoders, "_PROBE_MAX", 7)
+    assert outcome(Coding.DEFLATE, [body]) == b"r" * 156
+
+    monkeypatch.setattr(decoders, "_PROBE_MAX", 6)
+    assert outcome(Coding.DEFLATE, [body]) is None
+
+
+def test_an_old_zstd_format_is_refused_by_us_and_not_left_to_the_library() -> None:
+    with pytest.raises(BrokenBodyError, match="not a frame"):
+        decode(Coding.ZSTD, [b"\x27\xb5\x2f\xfd" + bytes(20)])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_large_chunk_is_not_copied(form: bodies.Coding) -> None:
+    body = bodies.encode_body(random.Random(9).randbytes(4 << 20), form)
+    decoder = make_decoder(coding_of(form))
+
+    tracemalloc.start()
+    try:
+        decoded = sum(len(piece) for piece in decoder.feed(body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert decoded == 4 << 20
+    assert peak < 1 << 20
 
 
 def test_an_error_says_what_the_library_found_and_no_byte_of_the_body() -> None:

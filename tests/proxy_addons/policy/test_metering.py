@@ -334,6 +334,7 @@ FAILURES = pytest.mark.parametrize(
         pytest.param((), b"x" * 11, OverCapError, id="plain over the cap"),
         pytest.param((Coding.BR,), brotli.compress(bytes(MIB)), OverCapError, id="br over the cap"),
         pytest.param((Coding.GZIP, Coding.ZSTD), b"\xff" * 100, BrokenBodyError, id="layered and broken"),
+        pytest.param((Coding.GZIP,), gzip.compress(b"x")[:-1], BrokenBodyError, id="broken at its end"),
     ],
 )
 
