@@ -32,6 +32,7 @@ class LookupFailure(StrEnum):
     REFUSED = "refused"
     OTHER_RCODE = "other-rcode"
     TIMEOUT = "timeout"
+    LATE = "late"  # not waited for, since the other type had answered
     UNREACHABLE = "unreachable"
     MALFORMED = "malformed"
     CNAME_CHAIN = "cname-chain"
