@@ -25,7 +25,7 @@ DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(
 """The ports that WHATWG leaves out of a serialized URL (section 4.2, special schemes)."""
 
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
-_PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]*[/?#]")
+_PLAIN_AUTHORITY = re.compile(r"https?://[A-Za-z0-9.:-]+[/?#]")
 _WIRE_QUERY = re.compile(r"[!-~]*")  # VCHAR: what a request target can carry as it stands (RFC 9112, 3.2)
 
 
@@ -122,10 +122,10 @@ def resolve_reference(reference: str, base: Target) -> Target:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether both bindings read `text` alike: no `%` that may hide other characters in the host, none of the
-    ASCII characters (`^`, space) that an older ada leaves bare in a path.
+    """Whether both bindings read `text` alike: http or https (paths of unknown schemes differ), no `%` that may
+    hide other characters in the host, none of the ASCII characters (`^`, space) that an older ada leaves bare.
     """
-    if not text.isascii() or "^" in text or " " in text:
+    if not (text.isascii() and text.startswith(("https:", "http:"))) or "^" in text or " " in text:
         return False
     return "%" not in text or _PLAIN_AUTHORITY.match(text) is not None
 
