@@ -1,0 +1,168 @@
+"""What a record says: members and their order, no secrets, nothing unbounded (SPEC 1.9, 1.6)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_addons.audit import (
+    Addresses,
+    DroppedAddress,
+    FetchOutcome,
+    FetchRecord,
+    HopVerdict,
+    PhaseTimes,
+    TlsFacts,
+)
+from proxy_addons.audit.record import MAX_ADDRESSES, MAX_TEXT, render_members, strip_message, strip_url
+from tests.proxy_addons.audit.kit import close, decision, event
+
+MEMBERS = {
+    "decision": (
+        decision(),
+        "agent profile policy fetch_id hop method url query_digest verdict rule detail would_refuse addresses "
+        "status ms",
+    ),
+    "close": (
+        close(3),
+        "decision agent fetch_id hop verdict rule detail addresses tls status media_type wire_bytes "
+        "decoded_bytes ms",
+    ),
+    "fetch": (
+        FetchRecord(
+            tool="web_fetch",
+            agent="local",
+            profile="default",
+            policy="p1",
+            fetch_id="f1",
+            url="https://example.com/",
+            outcome=FetchOutcome.SUCCESS,
+        ),
+        "tool agent profile policy fetch_id url query_digest outcome failure rule detail final_url status "
+        "truncated extraction text_sha256 bytes ms",
+    ),
+    "event": (event(), "event detail facts"),
+}
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_every_member_is_written_in_one_order_and_unknown_ones_are_null(kind: str) -> None:
+    record, names = MEMBERS[kind]
+
+    assert record.kind == kind
+    assert list(record.render()) == names.split()
+    assert list(json.loads("{" + render_members(record.render()) + "}")) == names.split()
+
+
+def test_addresses_tls_and_times_are_objects() -> None:
+    record = close(
+        7,
+        addresses=Addresses(
+            ("192.0.2.1", "10.0.0.1"), (DroppedAddress("10.0.0.1", "10.0.0.0/8"),), "192.0.2.1"
+        ),
+        tls=TlsFacts("TLSv1.3", "ab" * 32),
+        ms=PhaseTimes(dns=1.23456, total=float("inf")),
+    )
+
+    rendered = record.render()
+    assert rendered["addresses"] == {
+        "returned": ["192.0.2.1", "10.0.0.1"],
+        "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8"}],
+        "dialled": "192.0.2.1",
+        "omitted": 0,
+    }
+    assert rendered["tls"] == {"version": "TLSv1.3", "certificate_sha256": "ab" * 32}
+    assert rendered["ms"] == {"dns": 1.235, "connect": None, "tls": None, "first_byte": None, "total": None}
+
+
+@pytest.mark.parametrize(
+    ("length", "cut"),
+    [(MAX_TEXT, False), (MAX_TEXT + 1, True)],
+    ids=["the bound is kept whole", "one more is cut"],
+)
+def test_long_text_is_cut_and_says_so(length: int, cut: bool) -> None:
+    detail = decision(detail="x" * length).render()["detail"]
+
+    assert detail == ("x" * MAX_TEXT + f"...[cut, {length} characters]" if cut else "x" * length)
+
+
+@pytest.mark.parametrize(
+    ("entries", "omitted"), [(MAX_ADDRESSES, 0), (MAX_ADDRESSES + 1, 1)], ids=["the bound", "one more"]
+)
+def test_long_address_lists_are_cut_and_counted(entries: int, omitted: int) -> None:
+    rendered = Addresses(tuple(f"192.0.2.{n}" for n in range(entries))).render()
+
+    assert isinstance(rendered, dict) and isinstance(rendered["returned"], list)
+    assert (len(rendered["returned"]), rendered["omitted"]) == (entries - omitted, omitted)
+
+
+URLS = {
+    "a display form passes unchanged": ("https://host.example:8443/a/b", "https://host.example:8443/a/b"),
+    "an at sign in a path stays": ("https://host.example/@who", "https://host.example/@who"),
+    "a query goes": ("https://ok.example/x?token=abc123&sig=zzz", "https://ok.example/x"),
+    "a fragment goes": ("https://ok.example/x#abc123", "https://ok.example/x"),
+    "user info goes": ("https://user:abc123@ok.example/x", "https://ok.example/x"),
+    "user info that holds an at sign goes": ("https://u:abc@123@ok.example/x", "https://ok.example/x"),
+    "user info goes when a query follows the host": (
+        "https://u:abc123@ok.example?k=abc123",
+        "https://ok.example",
+    ),
+    "an address without scheme loses its query": ("example/?abc123", "example/"),
+    "an at sign behind a backslash is no user info": ("https://ok.example\\@b", "https://ok.example\\@b"),
+}
+
+
+@pytest.mark.parametrize("case", URLS)
+def test_a_url_is_stripped_once_more_on_its_way_in(case: str) -> None:
+    given_url, expected = URLS[case]
+
+    assert strip_url(given_url) == expected
+
+
+MESSAGES = {
+    "the catch-all keeps its words": (
+        "fetch failed for https://ok.example/x?k=abc123: network error; try a different URL",
+        "fetch failed for https://ok.example/x: network error; try a different URL",
+    ),
+    "both URLs of a redirect message": (
+        "redirect from https://a.example/?c=abc123 to https://u:abc123@b.example/#x refused: no",
+        "redirect from https://a.example/ to https://b.example/ refused: no",
+    ),
+    "a question without a URL stays": ("really? yes#1 a@b", "really? yes#1 a@b"),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_no_query_hides_in_a_message(case: str) -> None:
+    given_message, expected = MESSAGES[case]
+
+    assert strip_message(given_message) == expected
+
+
+ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()), max_size=60)
+ANY_INT = st.integers(min_value=-(2**63), max_value=2**63)
+
+
+@given(text=ANY_TEXT, number=ANY_INT, ms=st.floats())
+def test_any_values_make_one_printable_ascii_line_of_json(text: str, number: int, ms: float) -> None:
+    records: list[Any] = [
+        decision(HopVerdict.REFUSED, agent=text, url=text, detail=text, rule=text, hop=number),
+        close(number, media_type=text, detail=text, status=number, ms=PhaseTimes(total=ms)),
+        event(text, detail=text, facts={text: text, "n": number, "ms": ms}),
+    ]
+
+    for record in records:
+        line = render_members(record.render())
+        assert all(" " <= character <= "~" for character in line)
+        assert json.loads("{" + line + "}")
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=()), max_size=40))
+def test_stripping_never_leaves_a_query_in_a_url(text: str) -> None:
+    stripped = strip_url("https://host.example/" + text)
+
+    assert stripped is not None and "?" not in stripped and "#" not in stripped
