@@ -1,4 +1,4 @@
-"""The blocked table, both edges of each range, the IANA registries, and the judgement of answers (SPEC 1.2, 1.3)."""
+"""The blocked table, edges of each range, the IANA registries, the judgement of answers (SPEC 1.2, 1.3)."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class TestIanaRegistries:
             net = IPNetwork(row["prefix"])
             if row["globally_reachable"] == "true":
                 continue
-            # Whole: no segment between its ends is allowed. The ends of all rows of the table cut the segments.
+            # Whole: no segment between its ends is allowed; the ends of the table's rows cut the segments.
             cuts = {net.first, net.last} | {
                 edge
                 for blocked in (*BLOCKED_RANGES, *SHIPPED_EXTRAS)
@@ -266,10 +266,10 @@ def test_an_extra_row_within_a_built_in_one_is_named_and_a_wider_one_is_not() ->
 @pytest.mark.parametrize(
     "address",
     [
-        "", " ", "localhost", "127.1", "2130706433", "0x7f.0.0.1", "010.0.0.1", "1.1.1", "1.1.1.1 ", " 1.1.1.1",
-        "1.1.1.1\n", "1.1.1.1\x00", "1.1.1.256", "1.1.1.1/32", "1.1.1.1:443", "١.1.1.1", "[2606:4700::1]",
-        "2606:4700::1%eth0", "fe80::1%1", "2606:4700::1/128", "2606:4700:::1", "2606:4700::1\n", ":", "\ud800",
-        "::ffff:010.0.0.1",
+        "", " ", "localhost", "127.1", "2130706433", "0x7f.0.0.1", "010.0.0.1", "1.1.1", "1.1.1.1 ",
+        " 1.1.1.1", "1.1.1.1\n", "1.1.1.1\x00", "1.1.1.256", "1.1.1.1/32", "1.1.1.1:443", "١.1.1.1",
+        "[2606:4700::1]", "2606:4700::1%eth0", "fe80::1%1", "2606:4700::1/128", "2606:4700:::1", "2606:4700::1\n", ":",
+        "\ud800", "::ffff:010.0.0.1",
     ],
     ids=repr,
 )  # fmt: skip

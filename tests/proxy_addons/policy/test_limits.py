@@ -1,4 +1,4 @@
-"""The built-in profile (SPEC 1) and the policy version, which changes with every limit and with nothing else."""
+"""The built-in profile (SPEC 1); the policy version, which changes with every limit and with nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to Target: the corpora of the URL Standard, the forms of a host, what a message may show (SPEC 1.1, 1.6)."""
+"""Text to Target: the URL Standard's corpora, the forms of a host, what a message shows (SPEC 1.1, 1.6)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from proxy_addons.policy.verdicts import Rule
 from tests.kit.corpora import corpora
 
 STRICTER_THAN_WHATWG = {
-    # The newest standard lets broken ASCII punycode through ("ASCII carve-out" of domain to ASCII). We refuse it:
-    # no registry holds such a name, and software behind us may decode the label into something else.
+    # The newest standard lets broken ASCII punycode through ("ASCII carve-out" of domain to ASCII). We refuse
+    # it: no registry holds such a name, and software behind us may decode the label into something else.
     "http://a.b.c.xn--pokxncvks",
     "http://10.0.0.xn--pokxncvks",
     "http://a.b.c.XN--pokxncvks",
@@ -35,7 +35,7 @@ STRICTER_THAN_WHATWG = {
     "https://xn--/",
 }
 STRICTER_NAMES = {
-    # The same carve-out in toascii.json: punycode that does not decode, or decodes to what may not be in a name.
+    # The same carve-out in toascii.json: punycode that does not decode, or decodes to what no name may hold.
     "xn--a",
     "xn--a.xn--zca",
     "xn--ls8h=",
@@ -166,8 +166,7 @@ class TestTwoBindings:
     @given(
         st.lists(
             st.sampled_from(
-                list("htps:/\\@?#%[]._-^~!$&'()*+,;=|\t\n \x00aA0x7f")
-                + ["ẞ", "。", "①", "١", "é", "%E1%BA%9E", "127.0.0.1"]
+                [*"htps:/\\@?#%[]._-^~!$&'()*+,;=|\t\n \x00aA0x7fẞ。①١é", "%E1%BA%9E", "127.0.0.1"]
             ),
             max_size=16,
         ).map("".join),

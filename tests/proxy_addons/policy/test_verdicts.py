@@ -9,7 +9,8 @@ import pytest
 from proxy_addons.policy.verdicts import ALLOWED, RULES, Failure, Outcome, Rule, Verdict, refuse
 
 STATUSES = {
-    403: "parse scheme userinfo port ip-literal method host no-allowed-address redirect-cap downgrade upgrade",
+    403: "parse scheme userinfo port ip-literal method host no-allowed-address redirect-cap downgrade"
+    " upgrade",
     421: "authority-mismatch no-sni",
     400: "not-http",
     413: "request-cap",
