@@ -1,0 +1,192 @@
+"""Decision and close lines of hops (SPEC 1.9): the one file that turns a hop into audit records."""
+
+import secrets
+import time
+
+from mitmproxy import http
+
+from proxy_addons.audit.record import (
+    Addresses,
+    CloseRecord,
+    DecisionRecord,
+    DroppedAddress,
+    EventRecord,
+    HopVerdict,
+    PhaseTimes,
+    TlsFacts,
+)
+from proxy_addons.audit.sink import AuditSink
+from proxy_addons.engine.hops import Hop, Origin, Session, hop_of
+from proxy_addons.policy.content_types import parse_content_type
+from proxy_addons.policy.verdicts import RULES, Verdict
+from proxy_addons.policy.wire import HopContext, policy_name
+
+
+class Audit:
+    """Implements `hops.Recorder` on a sink, and hears from mitmproxy when hops end."""
+
+    def __init__(self, sink: AuditSink) -> None:
+        self._sink = sink
+
+    # --- Recorder ------------------------------------------------------------------------------------------------
+
+    def decided(self, hop: Hop) -> None:
+        """Write the decision line; of a refused hop it is the only one."""
+        if hop.decided:
+            return
+        refusal = hop.refusal
+        if refusal is None and not self._sink.available:
+            # A log that took the line but cannot keep it is no log (law 5).
+            self._sink.append(EventRecord(event="audit-unavailable"))
+        hop.decision = self._sink.append(
+            DecisionRecord(
+                agent=hop.agent,
+                profile=hop.profile.name,
+                policy=policy_name(hop.profile),
+                fetch_id=hop.fetch_id,
+                hop=hop.number,
+                method=hop.method,
+                url=hop.display,
+                query_digest=self._query_digest(hop),
+                verdict=HopVerdict.REFUSED if refusal is not None else HopVerdict.ALLOWED,
+                rule=str(refusal.rule) if refusal is not None else None,
+                detail=refusal.message if refusal is not None else None,
+                addresses=_addresses(hop),
+                status=RULES[refusal.rule].status
+                if refusal is not None and refusal.rule is not None
+                else None,
+                ms=_times(hop),
+            )
+        )
+        hop.decided = True
+
+    def closed(self, hop: Hop, error: str | None = None) -> None:
+        """Write the close line of a hop that was let through."""
+        if hop.closed or not hop.decided:
+            return
+        hop.closed = True
+        refusal, meter = hop.refusal, hop.meter
+        self._sink.append(
+            CloseRecord(
+                decision=hop.decision,
+                agent=hop.agent,
+                fetch_id=hop.fetch_id,
+                hop=hop.number,
+                verdict=HopVerdict.REFUSED if refusal is not None else HopVerdict.ALLOWED,
+                rule=str(refusal.rule) if refusal is not None else None,
+                detail=refusal.message if refusal is not None else error,
+                addresses=_addresses(hop),
+                tls=_tls_facts(hop.origin),
+                status=hop.status,
+                media_type=hop.media_type,
+                wire_bytes=meter.wire_bytes if meter is not None else None,
+                decoded_bytes=meter.decoded_bytes if meter is not None else None,
+                ms=_times(hop),
+            )
+        )
+
+    def refused(self, session: Session, verdict: Verdict) -> HopContext:
+        """Write the decision line for bytes that never became a hop."""
+        entry, tunnel = session.entry, session.tunnel
+        shown = f"{tunnel.target.host}:{tunnel.target.port}" if tunnel is not None else None
+        context = HopContext(secrets.token_hex(8), 0, policy_name(entry.profile), shown)
+        self._sink.append(
+            DecisionRecord(
+                agent=entry.agent,
+                profile=entry.profile.name,
+                policy=context.policy,
+                fetch_id=context.fetch_id,
+                hop=0,
+                method="-",
+                url=shown,
+                verdict=HopVerdict.REFUSED,
+                rule=str(verdict.rule),
+                detail=verdict.message,
+            )
+        )
+        return context
+
+    def event(self, session: Session | None, name: str, detail: str) -> None:
+        """Write a line about a connection rather than a hop."""
+        facts: dict[str, str | int | float | bool | None] = {}
+        if session is not None:
+            facts = {"agent": session.entry.agent, "profile": session.entry.profile.name}
+            if session.tunnel is not None:
+                facts["tunnel"] = session.tunnel.target.authority
+        self._sink.append(EventRecord(event=name, detail=detail, facts=facts))
+
+    def _query_digest(self, hop: Hop) -> str | None:
+        target = hop.target
+        return self._sink.query_digest(target.query[1:]) if target is not None and target.query else None
+
+    # --- hooks ---------------------------------------------------------------------------------------------------
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Note what the close line will say of the answer, whatever becomes of it."""
+        hop, response = hop_of(flow), flow.response
+        if response is None:
+            return
+        hop.first_byte = time.perf_counter()
+        hop.status = response.status_code
+        for name, value in response.headers.fields:
+            if name.lower() == b"content-type":
+                parsed = parse_content_type(value)
+                hop.media_type = parsed.essence if parsed is not None else None
+                break
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """The answer is complete; a WebSocket goes on."""
+        hop = hop_of(flow)
+        if flow.websocket is None and not hop.refused:
+            self.closed(hop)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """The exchange broke off: client gone, origin failed."""
+        hop = hop_of(flow)
+        if not hop.answered:
+            self.closed(hop, "broke off")
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        """Both directions are closed."""
+        self.closed(hop_of(flow))
+
+
+def _addresses(hop: Hop) -> Addresses | None:
+    looked_up, origin = hop.looked_up, hop.origin
+    report = origin.report if origin is not None else None
+    if report is None and looked_up is None:
+        return None
+    source = report if report is not None else looked_up.report if looked_up is not None else None
+    if source is None:
+        return None
+    dropped = tuple(DroppedAddress(address, row) for address, row in source.dropped)
+    return Addresses(source.returned, dropped, source.dialled)
+
+
+def _times(hop: Hop) -> PhaseTimes:
+    now = time.perf_counter()
+    report = hop.origin.report if hop.origin is not None else None
+    if report is None and hop.looked_up is not None:
+        report = hop.looked_up.report
+    opened_here = hop.origin is None or hop.origin.hop is hop
+    return PhaseTimes(
+        dns=report.dns_ms if report is not None and opened_here else None,
+        connect=report.connect_ms if report is not None and opened_here and report.dialled else None,
+        tls=_tls_ms(hop.origin) if opened_here else None,
+        first_byte=(hop.first_byte - hop.started) * 1e3 if hop.first_byte is not None else None,
+        total=(now - hop.started) * 1e3,
+    )
+
+
+def _tls_ms(origin: Origin | None) -> float | None:
+    if origin is None or origin.timestamp_tls_setup is None or origin.timestamp_tcp_setup is None:
+        return None
+    return float((origin.timestamp_tls_setup - origin.timestamp_tcp_setup) * 1e3)
+
+
+def _tls_facts(origin: Origin | None) -> TlsFacts | None:
+    if origin is None or not origin.tls_version or not origin.certificate_list:
+        return None
+    if origin.certificate_digest is None:
+        origin.certificate_digest = origin.certificate_list[0].fingerprint().hex()
+    return TlsFacts(origin.tls_version, origin.certificate_digest)

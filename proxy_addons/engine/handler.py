@@ -1,0 +1,242 @@
+"""One client connection's IO: mitmproxy's handler with deadlines, back-pressure, abort and a crash guard.
+
+- Hooks run inline in `server_event`, a task only where one really waits (half of stock's cost a hop was the task).
+- A layer that raises ends the connection: stock logs it and goes on feeding the half-run state machine.
+- A paused layer queues events without bound (N5): the reader waits instead.
+- An HTTP/2 client that never opens its window makes us keep the body (N6): the origin's reader waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from mitmproxy import flow
+from mitmproxy.connection import Connection, ConnectionState, Server
+from mitmproxy.proxy import commands, events, mode_servers, mode_specs, server
+from mitmproxy.proxy.layers import modes
+
+from proxy_addons.engine.dispatcher import Dispatcher
+from proxy_addons.engine.hops import Entry, Origin, Recorder, Session
+
+logger = logging.getLogger(__name__)
+
+REGULAR = mode_specs.ProxyMode.parse("regular")
+MAX_QUEUED_EVENTS = 16
+"""Events a paused stream may hold before its client is read no further; one event is at most 64 KiB."""
+MAX_H2_BUFFER = 1 << 20
+"""Bytes held for HTTP/2 streams whose client does not open its window, before origins are read no further."""
+MAX_WRITE_BUFFER = 1 << 17
+_POLL_SECONDS = 0.02
+
+
+class GateHandler(mode_servers.ProxyConnectionHandler):  # type: ignore[misc]  # untyped base
+    """Implements `hops.ConnectionControl`."""
+
+    def __init__(
+        self,
+        master: Any,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        entry: Entry,
+        recorder: Recorder,
+    ) -> None:
+        super().__init__(master, reader, writer, master.options, REGULAR)
+        writer.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER)
+        self.session = Session(self.client, entry, self, recorder)
+        self.layer = modes.HttpProxy(self.layer.context)
+        self._dispatcher = cast(Dispatcher, master.addons)
+        self._hooks_waiting = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._dead = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- control -------------------------------------------------------------------------------------------------
+
+    def abort(self, why: str) -> None:
+        """Drop client and origins now; what was written to the client before is flushed, nothing more is."""
+        self._dead = True
+        logger.debug("connection aborted: %s", why)
+        for connection in list(self.transports):
+            if connection is self.client:
+                self._close_client(why)
+            else:
+                self._drop(connection, why)
+
+    def abort_origin(self, origin: Server, why: str) -> None:
+        """Drop one upstream connection now, unflushed."""
+        if origin in self.transports:
+            self._drop(origin, why)
+
+    def watch_resets(self, origin: Server) -> None:
+        """A close-delimited body that ends by a reset is broken: remember which it was."""
+        io = self.transports[origin]
+        if isinstance(origin, Origin) and io.reader is not None:
+            io.reader = cast(asyncio.StreamReader, _ResetSpy(io.reader, origin))
+
+    def arm(self, seconds: float, why: str) -> None:
+        """Close the connection unless disarmed or re-armed within `seconds`."""
+        self.disarm()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._late, why)
+
+    def disarm(self) -> None:
+        """Stop the deadline set by `arm`."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self, why: str) -> None:
+        self._timer = None
+        try:
+            self.session.recorder.event(self.session, "client-timeout", why)
+        finally:
+            self.abort(why)
+
+    def _close_client(self, why: str) -> None:
+        io = self.transports[self.client]
+        if io.handler is not None:
+            io.handler.cancel(why)
+        elif io.writer is not None:
+            io.writer.close()
+
+    def _drop(self, connection: Connection, why: str) -> None:
+        io = self.transports[connection]
+        if io.writer is not None:
+            io.writer.transport.abort()
+        connection.state = ConnectionState.CLOSED
+        if io.handler is not None:
+            io.handler.cancel(why)
+
+    # --- events and commands -------------------------------------------------------------------------------------
+
+    def later(self, event: events.Event) -> None:
+        """Feed an event of our own (a hop's time is up) to the layers."""
+        task = asyncio.get_running_loop().create_task(self.server_event(event))
+        self.wakeup_timer.add(task)
+        task.add_done_callback(self.wakeup_timer.discard)
+
+    async def server_event(self, event: events.Event) -> None:
+        """As in mitmproxy, with inline hooks; see the module docstring."""
+        async with self._server_event_lock:  # no await beyond this point
+            if self._dead and not isinstance(event, events.ConnectionClosed):
+                return
+            self.timeout_watchdog.register_activity()
+            try:
+                self._run([event])
+            except Exception:  # law 5: a layer crashed; its state machine must not be fed again
+                logger.exception("a layer crashed; connection dropped")
+                self._dead = True
+                self._tell_crash()
+                self.abort("layer crash")
+
+    def _run(self, queue: list[events.Event]) -> None:
+        while queue:
+            for command in self.layer.handle_event(queue.pop(0)):
+                if isinstance(command, commands.StartHook):
+                    waiting = self._dispatcher.run(command)
+                    if waiting is not None:
+                        self._spawn(self._await_hook(command, waiting), f"hook {command.name}")
+                    elif command.blocking:
+                        queue.append(events.HookCompleted(command))
+                else:
+                    self._obey(command)
+
+    def _obey(self, command: commands.Command) -> None:
+        if isinstance(command, commands.Log):
+            logger.debug("%s", command.message)
+        elif isinstance(command, commands.OpenConnection):
+            task = self._spawn(self.open_connection(command), "origin")
+            self.transports[command.connection] = server.ConnectionIO(handler=task)
+        elif isinstance(command, commands.RequestWakeup):
+            self.wakeup_timer.add(self._spawn(self.wakeup(command), "wakeup"))
+        elif isinstance(command, commands.ConnectionCommand) and command.connection not in self.transports:
+            return  # closed already
+        elif isinstance(command, commands.SendData):
+            writer = self.transports[command.connection].writer
+            if writer is not None and not writer.is_closing():
+                writer.write(command.data)
+        elif isinstance(command, commands.CloseTcpConnection):
+            self.close_connection(command.connection, command.half_close)
+        elif isinstance(command, commands.CloseConnection):
+            self.close_connection(command.connection, False)
+        else:
+            raise TypeError(f"unexpected command: {command}")
+
+    async def _await_hook(self, command: commands.StartHook, waiting: Awaitable[None]) -> None:
+        self._hooks_waiting += 1
+        try:
+            with self.timeout_watchdog.disarm():
+                await waiting
+        finally:
+            self._hooks_waiting -= 1
+        if command.blocking:
+            await self.server_event(events.HookCompleted(command))
+
+    async def handle_hook(self, hook: commands.StartHook) -> None:
+        """Hooks that the handler itself starts (connections made and lost)."""
+        waiting = self._dispatcher.run(hook)
+        if waiting is not None:
+            self._hooks_waiting += 1
+            try:
+                with self.timeout_watchdog.disarm():
+                    await waiting
+            finally:
+                self._hooks_waiting -= 1
+        assert not isinstance(hook.args()[0], flow.Flow)
+
+    def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)  # the event loop itself holds tasks only weakly
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _tell_crash(self) -> None:
+        try:
+            self.session.recorder.event(self.session, "internal", "a protocol layer crashed")
+        except Exception:  # law 5: the connection is dropped whatever the log says
+            logger.exception("a layer crash could not be audited")
+
+    # --- back-pressure -------------------------------------------------------------------------------------------
+
+    async def drain_writers(self) -> None:
+        """Called by each reader after each chunk: wait here, and the peer's bytes stay in its kernel."""
+        await super().drain_writers()
+        io = self.transports.get(self.client)
+        if io is None:
+            return
+        if asyncio.current_task() is io.handler:
+            while self._client_must_wait():
+                await asyncio.sleep(_POLL_SECONDS)
+        else:
+            while self._origins_must_wait():
+                await asyncio.sleep(_POLL_SECONDS)
+
+    def _client_must_wait(self) -> bool:
+        return self.client in self.transports and any(
+            layer.most_queued() > MAX_QUEUED_EVENTS for layer in self.session.http_layers
+        )
+
+    def _origins_must_wait(self) -> bool:
+        if self.client not in self.transports or self.client.state is not ConnectionState.OPEN:
+            return False
+        return self._hooks_waiting > 0 or any(
+            layer.h2_buffered() > MAX_H2_BUFFER for layer in self.session.http_layers
+        )
+
+    def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:
+        """mitmproxy's connection log holds host names of clients at info; ours is the audit."""
+        logger.debug("%s", message, exc_info=exc_info)
+
+
+class _ResetSpy:
+    """A reader that notes a reset on the connection before passing it on."""
+
+    def __init__(self, reader: asyncio.StreamReader, origin: Origin) -> None:
+        self._reader, self._origin = reader, origin
+
+    async def read(self, size: int) -> bytes:
+        try:
+            return await self._reader.read(size)
+        except ConnectionResetError:
+            self._origin.was_reset = True
+            raise

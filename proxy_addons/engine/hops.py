@@ -1,0 +1,228 @@
+"""What the gateway knows of one client connection (`Session`), one request on it (`Hop`), one upstream (`Origin`).
+
+Mutable on purpose: they are the memory of a connection's state machines and live no longer than it does. Everything
+judged about them is a frozen `Verdict`.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mitmproxy import http
+from mitmproxy.connection import Client, Server
+from mitmproxy.proxy.events import Event
+
+from proxy_addons.dial import DialReport, Judged
+from proxy_addons.engine.request_line import RequestLine
+from proxy_addons.policy.limits import Profile
+from proxy_addons.policy.metering import BodyMeter
+from proxy_addons.policy.targets import Target
+from proxy_addons.policy.verdicts import Verdict
+from proxy_addons.policy.wire import HopContext, policy_name
+
+_KEY = "fetchd.hop"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a listener stands for: where it is, whose requests come in there, under which profile."""
+
+    host: str
+    port: int
+    agent: str
+    profile: Profile
+
+
+@dataclass(slots=True)
+class Tunnel:
+    """An accepted CONNECT: the name it was made for, and the refusal to answer with inside, if any."""
+
+    target: Target
+    refusal: Verdict | None = None
+
+
+class ConnectionControl(Protocol):
+    """What addons may do to a client connection; the handler is the implementation."""
+
+    def abort(self, why: str) -> None:
+        """Drop the client and its origins now."""
+
+    def abort_origin(self, origin: Server, why: str) -> None:
+        """Drop one upstream connection now."""
+
+    def later(self, event: Event) -> None:
+        """Feed an event of our own to the layers."""
+
+    def watch_resets(self, origin: Server) -> None:
+        """Have `Origin.was_reset` told when the origin resets the connection."""
+
+    def arm(self, seconds: float, why: str) -> None:
+        """Close the connection unless disarmed or re-armed within `seconds`."""
+
+    def disarm(self) -> None:
+        """The client has said what it was asked for."""
+
+
+class Buffering(Protocol):
+    """An HTTP layer, as back-pressure sees it."""
+
+    def most_queued(self) -> int:
+        """Events held by the fullest paused stream."""
+
+    def h2_buffered(self) -> int:
+        """Bytes held for HTTP/2 peers that do not open their windows."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One client connection."""
+
+    client: Client
+    entry: Entry
+    control: ConnectionControl
+    recorder: "Recorder"
+    tunnel: Tunnel | None = None
+    http_layers: list[Buffering] = field(default_factory=list)
+    tls_to_listener: bool = False
+    tls_in_tunnel: bool = False
+
+    @property
+    def in_tls(self) -> bool:
+        """Whether the bytes at hand came out of TLS that was begun at this depth (listener, or tunnel)."""
+        return self.tls_in_tunnel if self.tunnel is not None else self.tls_to_listener
+
+    def begin_tls(self) -> None:
+        """A TLS record was met at this depth."""
+        if self.tunnel is not None:
+            self.tls_in_tunnel = True
+        else:
+            self.tls_to_listener = True
+
+
+@dataclass(slots=True, eq=False)
+class Hop:
+    """One request. `number` is its place in a redirect chain, 0 for the first."""
+
+    session: Session
+    fetch_id: str
+    method: str
+    profile: Profile
+    agent: str
+    deadline: float
+    """Event-loop time at which the hop's whole time is spent."""
+    number: int = 0
+    from_daemon: bool = False
+    line: RequestLine | None = None
+    """The request line as it came (HTTP/1 only)."""
+    target: Target | None = None
+    shown: str | None = None
+    """What stands for the URL in logs where there is no target."""
+    refusal: Verdict | None = None
+    decided: bool = False
+    """The decision line is written."""
+    decision: int | None = None
+    """Its number in the worker's audit chain."""
+    closed: bool = False
+    """The close line is written."""
+    answered: bool = False
+    """The refusal was sent."""
+    removed: tuple[str, ...] = ()
+    judged: Judged | None = None
+    """A look-up made for this hop alone (the daemon's); the dial uses it and no other."""
+    origin: "Origin | None" = None
+    looked_up: Judged | None = None
+    """The look-up made on this hop's account, for its audit lines."""
+    meter: BodyMeter | None = None
+    request_bytes: int = 0
+    holds_decoder: bool = False
+    status: int | None = None
+    media_type: str | None = None
+    started: float = field(default_factory=time.perf_counter)
+    first_byte: float | None = None
+
+    def refuse(self, verdict: Verdict) -> None:
+        """Set the refusal; the first one stands."""
+        if self.refusal is None:
+            self.refusal = verdict
+
+    @property
+    def refused(self) -> bool:
+        """Whether some rule has stopped this hop."""
+        return self.refusal is not None
+
+    @property
+    def display(self) -> str | None:
+        """The hop's URL as messages show it (SPEC 1.6)."""
+        return self.target.display if self.target is not None else self.shown
+
+    @property
+    def context(self) -> HopContext:
+        """What an answer of ours says beside the verdict."""
+        return HopContext(self.fetch_id, self.number, policy_name(self.profile), self.display)
+
+
+class Origin(Server):
+    """An upstream connection and the judgement under which it was made."""
+
+    hop: Hop | None = None
+    """The hop it was opened for."""
+    report: DialReport | None = None
+    failure: Verdict | None = None
+    """Why it could not be opened."""
+    was_reset: bool = False
+    certificate_digest: str | None = None
+    """SHA-256 of the verified leaf, made when first asked for."""
+
+
+class Recorder(Protocol):
+    """The audit of hops. Both raise AuditUnavailableError when the line cannot be written."""
+
+    def decided(self, hop: Hop) -> None:
+        """Write the decision line, once a hop, before any byte goes to the origin."""
+
+    def closed(self, hop: Hop, error: str | None = None) -> None:
+        """Write the close line, once a hop that was let through."""
+
+    def refused(self, session: Session, verdict: Verdict) -> HopContext:
+        """Write the decision line for bytes that never became a hop; what the answer to them says of itself."""
+
+    def event(self, session: Session | None, name: str, detail: str) -> None:
+        """Write a line about something that is no hop."""
+
+
+class Sessions:
+    """The live sessions of one worker, by client connection."""
+
+    def __init__(self) -> None:
+        self._by_client: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_client)
+
+    def add(self, session: Session) -> None:
+        self._by_client[session.client.id] = session
+
+    def drop(self, client: Client) -> None:
+        self._by_client.pop(client.id, None)
+
+    def of(self, client: Client) -> Session:
+        """Raises KeyError for a connection that is not ours or already gone: callers fail closed on it."""
+        return self._by_client[client.id]
+
+    def find(self, client: Client) -> Session | None:
+        return self._by_client.get(client.id)
+
+    def all(self) -> list[Session]:
+        return list(self._by_client.values())
+
+
+def attach_hop(flow: http.HTTPFlow, hop: Hop) -> None:
+    """Tie a hop to mitmproxy's flow."""
+    flow.metadata[_KEY] = hop
+
+
+def hop_of(flow: http.HTTPFlow) -> Hop:
+    """The hop of a flow; raises KeyError when it has none, on which the dispatcher fails closed."""
+    hop = flow.metadata[_KEY]
+    assert isinstance(hop, Hop)
+    return hop

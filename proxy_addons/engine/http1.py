@@ -1,0 +1,216 @@
+"""HTTP/1 on both sides: request targets read by our parser, heads bounded, framing made safe.
+
+N1   an h2 client's body without a length went unframed to an h1 origin: a second request in disguise.
+N3   trailers of a chunked body raise in stock and hang the client: they are dropped, both ways.
+N4   103 (and 100, 102) from an origin was taken as the final answer: interim answers are skipped.
+N14  heads had no bound: 64 KiB both ways.
+"""
+
+import re
+from typing import Any
+
+from mitmproxy import http
+from mitmproxy.net.http import http1
+from mitmproxy.proxy import commands, context, events, layer
+from mitmproxy.proxy.layers.http import ReceiveHttp, _http1
+from mitmproxy.proxy.layers.http._events import ErrorCode, RequestHeaders, ResponseProtocolError
+
+from proxy_addons.engine.hops import Origin, Session
+from proxy_addons.engine.refusals import not_http, refuse_bytes
+from proxy_addons.engine.request_line import RequestLine, TargetForm, parse_request_line
+from proxy_addons.policy.limits import CLIENT_HEAD_SECONDS, MAX_HEAD_BYTES
+from proxy_addons.policy.verdicts import Verdict
+
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r]")
+_PLACEHOLDER_LINE = b"GET / HTTP/1.1"
+NOWHERE = "invalid.invalid"
+"""The host of a request whose target names none; such a hop is always refused, and never dialled."""
+
+
+class GateHttp1Server(_http1.Http1Server):  # type: ignore[misc]  # untyped base
+    """The client's side."""
+
+    def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
+        """One request head: bounded, its line read by `request_line`, its fields by mitmproxy."""
+        if isinstance(event, events.ConnectionClosed):
+            yield commands.CloseConnection(self.conn)
+            return
+        lines = self.buf.maybe_extract_lines()
+        if not lines:
+            if len(self.buf) > MAX_HEAD_BYTES:
+                yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
+            elif self.buf:
+                self._head_has_begun()
+            return
+        if sum(map(len, lines)) > MAX_HEAD_BYTES:
+            yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
+            return
+        line = parse_request_line(bytes(lines[0]))
+        if line is None:
+            yield from self._refuse(not_http("malformed request line"))
+            return
+        try:
+            self.request = http1.read_request_head([_PLACEHOLDER_LINE, *(bytes(x) for x in lines[1:])])
+            size = http1.expected_http_body_size(self.request)
+        except ValueError:
+            yield from self._refuse(not_http("malformed request head"))
+            return
+        _address(self.request, line)
+        yield ReceiveHttp(RequestHeaders(self.stream_id, self.request, size == 0))
+        self.body_reader = make_body_reader(size)
+        self.state = self.read_body
+        yield from self.state(event)
+
+    def _head_has_begun(self) -> None:
+        session = session_of(self.context)
+        if (
+            session is not None and self.stream_id > 1
+        ):  # the first head runs under the connection's own deadline
+            session.control.arm(CLIENT_HEAD_SECONDS, "request head not complete in time")
+
+    def _refuse(self, verdict: Verdict) -> layer.CommandGenerator[None]:
+        """A head that is no HTTP: answered, closed, audited; there is no hop to answer for."""
+        self.state = self.done
+        session = session_of(self.context)
+        if session is not None:
+            yield commands.SendData(self.conn, refuse_bytes(session, verdict))
+        yield commands.CloseConnection(self.conn)
+
+
+class GateHttp1Client(_http1.Http1Client):  # type: ignore[misc]  # untyped base
+    """The origin's side."""
+
+    def __init__(self, context: context.Context) -> None:
+        super().__init__(context)
+        self._serves_h2 = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a further request may use this connection."""
+        return self.stream_id is None and self.request is None and self.state == self.read_headers
+
+    def send(self, event: Any) -> layer.CommandGenerator[None]:
+        """An h2 client's request is written as HTTP/1.1, its body framed (N1)."""
+        if isinstance(event, RequestHeaders) and event.request.is_http2:
+            self._serves_h2 = True
+            event = RequestHeaders(
+                event.stream_id, _as_http1(event.request, event.end_stream), event.end_stream
+            )
+        yield from super().send(event)
+
+    def mark_done(self, *, request: bool = False, response: bool = False) -> layer.CommandGenerator[None]:
+        """Of several idle connections that h2 streams opened side by side to one origin, one is kept."""
+        done = (self.request_done or request) and (self.response_done or response)
+        if self._serves_h2 and done and self._has_idle_twin():
+            yield commands.CloseConnection(self.conn)
+            self.state = self.done
+            return
+        yield from super().mark_done(request=request, response=response)
+
+    def _has_idle_twin(self) -> bool:
+        from proxy_addons.engine.http_layer import GateHttpLayer
+
+        parents = [above for above in self.context.layers if isinstance(above, GateHttpLayer)]
+        for connection, top in parents[-1].connections.items() if parents else ():
+            if connection is self.conn or not isinstance(connection, Origin) or not connection.connected:
+                continue
+            client = top.context.layers[-1]
+            if (
+                connection.address == self.conn.address
+                and isinstance(client, GateHttp1Client)
+                and client.is_idle
+            ):
+                return True
+        return False
+
+    def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
+        """One response head: interim answers skipped (N4), size bounded (N14)."""
+        if isinstance(event, events.DataReceived) and self.request:
+            while _INTERIM.match(bytes(self.buf)[:16]):
+                if self.buf.maybe_extract_lines() is None:
+                    break
+            if not self.buf:
+                return
+        if len(self.buf) > MAX_HEAD_BYTES and b"\r\n\r\n" not in bytes(self.buf)[: MAX_HEAD_BYTES + 4]:
+            yield from self._fail("response head too large")
+            return
+        yield from super().read_headers(event)
+
+    def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """A close-delimited body that ends by a reset is broken; by a FIN it cannot be told from a whole one."""
+        cut = isinstance(event, events.ConnectionClosed) and isinstance(self.body_reader, _http1.Http10Reader)
+        if cut and isinstance(self.conn, Origin) and self.conn.was_reset:
+            yield from self._fail("connection reset in a close-delimited body")
+            return
+        yield from super().read_body(event)
+
+    def _fail(self, message: str) -> layer.CommandGenerator[None]:
+        yield commands.CloseConnection(self.conn)
+        if self.stream_id is not None:
+            yield ReceiveHttp(ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR))
+
+
+class TrailerlessChunkedReader(_http1.ChunkedReader):  # type: ignore[misc]  # untyped base
+    """A chunked body whose trailers are read and dropped (N3)."""
+
+    def __call__(self, buffer: Any) -> Any:
+        event = super().__call__(buffer)
+        if isinstance(event, _http1.h11.EndOfMessage) and event.headers:
+            return _http1.h11.EndOfMessage()
+        return event
+
+
+def make_body_reader(expected_size: int | None) -> Any:
+    """In place of mitmproxy's: None = chunked, -1 = until the connection closes."""
+    if expected_size is None:
+        return TrailerlessChunkedReader()
+    if expected_size == -1:
+        return _http1.Http10Reader()
+    return _http1.ContentLengthReader(expected_size)
+
+
+def make_error_response(status_code: int, message: str = "") -> bytes:
+    """In place of mitmproxy's HTML pages, should any path of its own still make one: a bare, closing answer."""
+    return b"HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status_code
+
+
+def session_of(context: context.Context) -> Session | None:
+    """The session of a layer's connection, as the HTTP layer above it knows it."""
+    for above in reversed(context.layers):
+        session = getattr(above, "session", None)
+        if isinstance(session, Session):
+            return session
+    return None
+
+
+def _address(request: http.Request, line: RequestLine) -> None:
+    """Put the request line, as our parser read it, into mitmproxy's request."""
+    data = request.data
+    data.method = line.method.encode("ascii")
+    data.http_version = line.version.encode("ascii")
+    request.fetchd_line = line
+    target = line.target
+    if line.form is TargetForm.ORIGIN:
+        data.path = line.raw_target.encode("utf-8", "surrogateescape")
+        data.host, data.scheme = NOWHERE, b"http"
+    elif target is not None and target.host and target.port is not None:
+        data.host, data.port = target.dns_name, target.port
+        data.scheme = b"" if line.form is TargetForm.AUTHORITY else target.scheme.encode("ascii")
+        data.authority = target.authority.encode("ascii") if line.form is TargetForm.AUTHORITY else b""
+        data.path = b"" if line.form is TargetForm.AUTHORITY else target.request_path.encode("ascii")
+    else:
+        data.host, data.port, data.scheme = NOWHERE, 0, b"http"
+
+
+def _as_http1(request: http.Request, ends: bool) -> http.Request:
+    data = request.data
+    fields = list(data.headers.fields)
+    names = {name.lower() for name, _ in fields}
+    if b"host" not in names and data.authority:
+        fields.insert(0, (b"Host", data.authority))
+    if not ends and not names & {b"content-length", b"transfer-encoding"}:
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    return http.Request(
+        data.host, data.port, data.method, data.scheme, b"", data.path, b"HTTP/1.1",
+        http.Headers(fields), data.content, None, data.timestamp_start, data.timestamp_end,
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""HTTP/2 on the client's side: paths that are paths, connection errors that leave a line.
+
+N16  a `:path` not starting with "/" was forwarded (`http://evil/…`): refused as a malformed head.
+     Malformed HTTP/2, several host names, CONNECT: GOAWAY and a close, without an HTTP answer (SPEC 1.7).
+"""
+
+from typing import Any
+
+import h2.events
+from mitmproxy.proxy import layer
+from mitmproxy.proxy.layers.http import _http2
+
+from proxy_addons.engine.http1 import session_of
+from proxy_addons.engine.refusals import not_http
+
+MAX_STREAMS = 100
+"""Concurrent streams we grant a client: what common servers grant."""
+
+
+class GateHttp2Server(_http2.Http2Server):  # type: ignore[misc]  # untyped base
+    """The client's side."""
+
+    def handle_h2_event(self, event: h2.events.Event) -> layer.CommandGenerator[bool]:
+        """Refuse requests whose pseudo-fields mitmproxy would forward as they are."""
+        if isinstance(event, h2.events.RequestReceived):
+            problem = _what_is_wrong(event.headers)
+            if problem is not None:
+                yield from self.protocol_error(problem)
+                return True
+        return bool((yield from super().handle_h2_event(event)))
+
+    def protocol_error(self, message: str, error_code: int = 1) -> layer.CommandGenerator[None]:
+        """GOAWAY, close, and a line in the audit."""
+        session = session_of(self.context)
+        if session is not None:
+            session.recorder.refused(session, not_http(f"HTTP/2: {message}"))
+        yield from super().protocol_error(message, error_code)
+
+
+def _what_is_wrong(headers: Any) -> str | None:
+    fields = [(bytes(name), bytes(value)) for name, value in headers]
+    for pseudo in (b":method", b":scheme", b":authority", b":path", b"host"):
+        if sum(name == pseudo for name, _ in fields) > 1:
+            return f"repeated {pseudo.decode()}"
+    found = dict(fields)
+    if found.get(b":method") == b"CONNECT" or b":protocol" in found:
+        return "CONNECT within a tunnel"
+    path = found.get(b":path", b"")
+    if not (path.startswith(b"/") or path == b"*"):
+        return "path does not start with /"
+    if found.get(b":scheme") not in (b"http", b"https"):
+        return "unknown scheme"
+    return None

@@ -1,0 +1,121 @@
+"""The HTTP layer of one depth (listener, or tunnel): streams of ours, and upstream connections that are let go.
+
+N10  stock never forgets a closed upstream connection: 73 KiB each on one kept-alive client.
+N11  stock remembers a failed dial for the client connection's life.
+     An h2 client's requests to an h1 origin opened a connection each (12 for 12); idle ones are reused here.
+     The daemon's hops reuse a connection only if its peer is in the set allowed by a look-up of their own.
+"""
+
+from mitmproxy.connection import Connection, ConnectionState
+from mitmproxy.proxy import commands, context, events, layer
+from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http._http2 import Http2Server
+
+from proxy_addons.engine.hops import Hop, Origin, Session
+from proxy_addons.engine.http1 import GateHttp1Client
+from proxy_addons.engine.stream import GateStream, HopTimeUp
+
+
+class GateHttpLayer(HttpLayer):  # type: ignore[misc]  # untyped base
+    """Implements `hops.Buffering`."""
+
+    def __init__(self, context: context.Context, mode: HTTPMode, session: Session) -> None:
+        super().__init__(context, mode)
+        self.session = session
+        session.http_layers.append(self)
+
+    def most_queued(self) -> int:
+        """Events held by the fullest paused stream (N5)."""
+        return max((len(s._paused_event_queue) for s in self.streams.values() if s._paused), default=0)
+
+    def h2_buffered(self) -> int:
+        """Bytes held for a client that does not open its HTTP/2 windows (N6)."""
+        server = self.connections.get(self.context.client)
+        if not isinstance(server, Http2Server):
+            return 0
+        buffers = server.h2_conn.stream_buffers.values()
+        return sum(len(chunk.data) for buffer in buffers for chunk in buffer)
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, HopTimeUp):
+            if self.streams.get(event.stream.stream_id) is event.stream:
+                yield from self.event_to_child(event.stream, event)
+            else:  # the HTTP layer inside a tunnel is a child of the CONNECT's stream
+                for stream in list(self.streams.values()):
+                    if stream.child_layer is not None:
+                        yield from self.event_to_child(stream, event)
+            return
+        yield from super()._handle_event(event)
+
+    def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
+        stream = GateStream(self.context.fork(), stream_id, self.session, self.session.control.later)
+        self.streams[stream_id] = stream
+        yield from self.event_to_child(stream, events.Start())
+
+    def event_to_child(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
+        yield from super().event_to_child(child, event)
+        if isinstance(child, GateStream) and self.streams.get(child.stream_id) is not child:
+            child.stop_timer()
+
+    def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
+        """Reuse what may be reused, else open a new one on the hop's account."""
+        self._purge()
+        stream = self.command_sources[event]
+        hop = stream.hop
+        connection = self._reusable(event, hop) if reuse else None
+        if connection is not None:
+            del self.command_sources[event]
+            yield from self.event_to_child(stream, GetHttpConnectionCompleted(event, (connection, None)))
+            return
+        # Stock's own reuse is right but for a daemon's hop, which may ride only on what it looked up itself.
+        for command in super().get_connection(event, reuse=reuse and not hop.from_daemon):
+            if isinstance(command, commands.OpenConnection):
+                self._charge(event, hop)  # before the dial starts
+            yield command
+        self._charge(event, hop)
+
+    def _charge(self, event: GetHttpConnection, hop: Hop) -> None:
+        """Tie the connection that `event` waits for to the hop that asked for it first."""
+        for opening, waiting in self.waiting_for_establishment.items():
+            if isinstance(opening, Origin) and any(waiter is event for waiter in waiting):
+                opening.hop = opening.hop or hop
+                hop.origin = opening
+
+    def _reusable(self, event: GetHttpConnection, hop: Hop) -> Connection | None:
+        h2_client = self.context.client.alpn == b"h2"
+        if not (h2_client or hop.from_daemon):
+            return None  # stock decides
+        for connection, top in self.connections.items():
+            if not (event.connection_spec_matches(connection) and connection.connected):
+                continue
+            if connection in self.waiting_for_establishment:
+                continue
+            if hop.from_daemon and not _peer_is_allowed(connection, hop):
+                continue
+            if connection.alpn == b"h2" or _is_idle_h1(top):
+                return connection
+        return None
+
+    def _purge(self) -> None:
+        """Forget upstream connections that are closed, or could not be opened (N10, N11)."""
+        for connection in list(self.connections):
+            if (
+                isinstance(connection, Origin)
+                and connection is not self.context.server
+                and connection not in self.waiting_for_establishment
+                and connection.state is ConnectionState.CLOSED
+            ):
+                del self.connections[connection]
+
+
+def _peer_is_allowed(connection: Connection, hop: Hop) -> bool:
+    return (
+        hop.judged is not None
+        and connection.peername is not None
+        and connection.peername[0] in hop.judged.allowed
+    )
+
+
+def _is_idle_h1(top: layer.Layer) -> bool:
+    client = top.context.layers[-1]
+    return isinstance(client, GateHttp1Client) and client.is_idle

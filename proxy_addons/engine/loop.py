@@ -1,0 +1,72 @@
+"""The event loop of a worker: its `create_connection` is the one way out (law 4).
+
+mitmproxy connects by `asyncio.open_connection`, which ends here with the host name still in place. The plan of the
+dial (which hop, judged how) is set by the `server_connect` hook in the same task's context; without a plan there is
+no connection. `getaddrinfo` does not exist here, so no library can resolve past the judge.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Never
+
+from proxy_addons.dial import Dialer, DialRefusedError, Judged
+from proxy_addons.engine.hops import Hop, Origin
+from proxy_addons.engine.refusals import INTERNAL
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DialPlan:
+    """What the next connection of this task may go to."""
+
+    dialer: Dialer
+    judged: Judged
+    hop: Hop
+    origin: Origin
+
+
+PLAN: ContextVar[DialPlan | None] = ContextVar("fetchd_dial_plan", default=None)
+
+
+class EgressLoop(asyncio.SelectorEventLoop):
+    """Connects only where a plan says, only to judged addresses."""
+
+    async def create_connection(  # type: ignore[override]  # one signature instead of overloads
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        sock: socket.socket | None = None,
+        **options: Any,
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """As in asyncio; raises OSError (only) when there is no plan, or the dial is refused or fails."""
+        plan = PLAN.get()
+        PLAN.set(None)
+        if sock is not None or plan is None or plan.origin.address != (host, port):
+            raise OSError("no connection without a judged plan")
+        try:
+            connected, plan.origin.report = await plan.dialer.connect(plan.judged, plan.hop.profile)
+        except DialRefusedError as error:
+            plan.origin.failure, plan.origin.report = error.verdict, error.report
+            raise
+        except OSError:
+            raise
+        except Exception as error:  # law 5: mitmproxy waits forever on anything that is no OSError
+            plan.origin.failure = INTERNAL
+            logger.exception("the dialer failed")
+            raise OSError(INTERNAL.message) from error
+        try:
+            return await super().create_connection(protocol_factory, sock=connected)
+        except BaseException:
+            connected.close()
+            raise
+
+    async def getaddrinfo(self, *args: Any, **options: Any) -> Never:
+        """Names are resolved by the dialer's resolver and nowhere else."""
+        raise OSError("no name is resolved past the judge")

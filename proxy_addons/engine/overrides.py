@@ -1,0 +1,94 @@
+"""Where our layers take the place of mitmproxy's: the names are asserted, then set, once, by the composition root.
+
+mitmproxy makes its HTTP readers, connections and error pages from module globals. The version is pinned exactly; if a
+name has moved all the same, the worker does not start.
+"""
+
+import inspect
+import os
+from importlib.metadata import version
+
+from mitmproxy import addonmanager, http, options
+from mitmproxy.addons import tlsconfig
+from mitmproxy.net import tls as net_tls
+from mitmproxy.proxy import mode_servers, server
+from mitmproxy.proxy.layers import http as mhttp
+from mitmproxy.proxy.layers import websocket
+from mitmproxy.proxy.layers.http import _http1, _http2
+
+from proxy_addons.engine.hops import Origin
+from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
+from proxy_addons.engine.http2 import GateHttp2Server
+from proxy_addons.engine.websocket import GateWebsocketLayer
+
+PINNED = "12.3.1"
+
+EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
+    (mhttp, ("Http1Server", "Http1Client", "Http2Server", "Server", "HttpStream", "validate_request")),
+    (mhttp.HttpStream, ("check_killed", "check_invalid", "make_server_connection", "handle_protocol_error",
+                        "state_stream_request_body", "state_stream_response_body", "start_response_stream",
+                        "send_response", "passthrough")),
+    (mhttp.HttpLayer, ("make_stream", "get_connection", "event_to_child")),
+    (mhttp.websocket, ("WebsocketLayer",)),
+    (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
+    (_http1.Http1Server, ("read_headers", "read_body", "mark_done")),
+    (_http1.Http1Client, ("send", "read_headers", "read_body", "mark_done")),
+    (_http2.Http2Server, ("handle_h2_event", "protocol_error")),
+    (websocket.WebsocketLayer, ("handle_event",)),
+    (server.ConnectionHandler, ("server_event", "drain_writers", "handle_hook", "open_connection", "wakeup")),
+    (mode_servers.ProxyConnectionHandler, ("handle_hook",)),
+    (addonmanager.AddonManager, ("handle_lifecycle", "trigger_event", "trigger", "invoke_addon_sync")),
+    (tlsconfig.TlsConfig, ("tls_start_client", "tls_start_server", "get_cert", "request")),
+    (tlsconfig, ("_default_ciphers", "alpn_select_callback", "AppData")),
+    (net_tls.create_client_proxy_context, ("__wrapped__",)),
+    (http.MessageData, ("__post_init__",)),
+)  # fmt: skip
+"""Every name of mitmproxy that something here overrides or reaches for."""
+
+FORBIDDEN_OPTIONS = ("emudhra", "emudhra_old", "ssl_insecure", "rawtcp", "request_client_cert")
+"""Options that open a side door (N13, raw tunnels, unverified origins); each must be off."""
+
+
+class IncompatibleMitmproxyError(RuntimeError):
+    """mitmproxy is not the version this wall was built on; names what differs."""
+
+
+def drop_key_log() -> None:
+    """`SSLKEYLOGFILE` would write session keys; mitmproxy reads it at import, so this comes first (N13)."""
+    os.environ.pop("SSLKEYLOGFILE", None)
+    os.environ.pop("MITMPROXY_SSLKEYLOGFILE", None)
+
+
+def install_overrides() -> None:
+    """Put our layers in place; raises IncompatibleMitmproxyError. Idempotent."""
+    check_names()
+    _http1.make_body_reader = make_body_reader
+    _http1.make_error_response = make_error_response
+    mhttp.Http1Server = GateHttp1Server
+    mhttp.Http1Client = GateHttp1Client
+    mhttp.Http2Server = GateHttp2Server
+    mhttp.Server = Origin
+    mhttp.websocket.WebsocketLayer = GateWebsocketLayer
+    # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.
+    http.MessageData.__post_init__ = lambda self: None
+
+
+def check_names() -> None:
+    """The pinned version, and every name we rely on."""
+    found = version("mitmproxy")
+    if found != PINNED:
+        raise IncompatibleMitmproxyError(f"mitmproxy {found} is installed; this gateway is built on {PINNED}")
+    for holder, names in EXPECTED:
+        for name in names:
+            if inspect.getattr_static(holder, name, None) is None:
+                raise IncompatibleMitmproxyError(f"mitmproxy {found} has no {name} in {holder!r}")
+
+
+def check_options(opts: options.Options) -> None:
+    """No option may open a side door; raises IncompatibleMitmproxyError naming it."""
+    for name in FORBIDDEN_OPTIONS:
+        if name in opts and getattr(opts, name):
+            raise IncompatibleMitmproxyError(f"mitmproxy option {name} must be off")
+    for name in ("ignore_hosts", "allow_hosts", "tcp_hosts", "udp_hosts"):
+        if name in opts and getattr(opts, name):
+            raise IncompatibleMitmproxyError(f"mitmproxy option {name} must be empty")

@@ -1,0 +1,53 @@
+"""A refusal as mitmproxy sends it: `WireAnswer` of the policy turned into `http.Response` or raw bytes."""
+
+import time
+
+from mitmproxy import http
+from mitmproxy.net.http import http1
+
+from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.engine.hops import Hop, Session
+from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
+from proxy_addons.policy.wire import HopContext, WireAnswer, policy_name, render_refusal
+
+INTERNAL = refuse(Rule.INTERNAL, "internal error; the request was refused", failure=Failure.SOFT)
+"""Law 5: what any failure of our own becomes."""
+
+AUDIT_UNAVAILABLE = refuse(
+    Rule.AUDIT_UNAVAILABLE, "the audit log cannot be written; no request is let through", failure=Failure.SOFT
+)
+
+
+def not_http(detail: str) -> Verdict:
+    """Bytes or a head that are not the HTTP spoken here."""
+    return refuse(Rule.NOT_HTTP, detail)
+
+
+def response_for(hop: Hop, verdict: Verdict) -> http.Response:
+    """The HTTP answer to a refused hop."""
+    return _response(render_refusal(verdict, hop.context, hop.profile))
+
+
+def refuse_bytes(session: Session, verdict: Verdict) -> bytes:
+    """Audit and answer bytes that never became a hop: a whole HTTP answer which says that the connection closes."""
+    try:
+        context = session.recorder.refused(session, verdict)
+    except AuditUnavailableError:
+        context, verdict = HopContext("-", 0, policy_name(session.entry.profile)), AUDIT_UNAVAILABLE
+    response = _response(render_refusal(verdict, context, session.entry.profile))
+    response.headers["Connection"] = "close"
+    return http1.assemble_response(response)
+
+
+def _response(answer: WireAnswer) -> http.Response:
+    now = time.time()
+    return http.Response(
+        http_version=b"HTTP/1.1",
+        status_code=answer.status,
+        reason=answer.reason.encode("ascii"),
+        headers=http.Headers(answer.fields),
+        content=answer.body,
+        trailers=None,
+        timestamp_start=now,
+        timestamp_end=now,
+    )

@@ -1,0 +1,286 @@
+"""One request and its answer: mitmproxy's `HttpStream`, with one place where a refusal becomes an answer.
+
+Whoever finds a reason to stop a hop sets it (`Hop.refuse`); `check_killed`, which mitmproxy asks after every HTTP
+hook, sends it: the origin's side is cancelled, the client gets a problem document and stays connected, or, once a
+body has begun, a reset. mitmproxy's own HTML error pages never leave.
+"""
+
+import asyncio
+import secrets
+from typing import Any
+
+from mitmproxy import flow as mflow
+from mitmproxy.proxy import commands, context, events, layer
+from mitmproxy.proxy.layers import http as mhttp
+from mitmproxy.proxy.layers.http import HttpStream
+from mitmproxy.proxy.layers.http._events import (
+    ErrorCode,
+    RequestHeaders,
+    RequestProtocolError,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+    ResponseProtocolError,
+)
+
+from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
+from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, response_for
+from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
+
+
+class HopTimeUp(events.Event):  # type: ignore[misc]  # untyped base
+    """A hop's whole time is spent; addressed to its stream."""
+
+    def __init__(self, stream: "GateStream") -> None:
+        self.stream = stream
+
+
+def upstream_failed(hop: Hop) -> Verdict:
+    """The origin could not be reached, or its answer not be read; never repeats its cause (SPEC 2)."""
+    host = hop.target.host if hop.target is not None else ""
+    return refuse(Rule.UPSTREAM, f"the origin {host} failed", failure=Failure.SOFT, subject=host)
+
+
+def time_is_up(hop: Hop) -> Verdict:
+    """The hop's whole time was spent before the answer was complete."""
+    return refuse(Rule.TOTAL_TIMEOUT, f"request to {hop.display} timed out", failure=Failure.SOFT)
+
+
+class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
+    """The stream of one hop; `self.hop` is set from the first hook on."""
+
+    hop: Hop
+
+    def __init__(self, context: context.Context, stream_id: int, session: Session, later: Any) -> None:
+        super().__init__(context, stream_id)
+        self._session = session
+        self._later = later
+        self._timer: asyncio.TimerHandle | None = None
+        self._head_sent = False
+        self._talks_upstream = False
+        self._request_ended = False
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, HopTimeUp):
+            yield from self._time_up()
+            return
+        if isinstance(event, RequestHeaders):
+            self._request_ended = event.end_stream
+        yield from super()._handle_event(event)
+
+    def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
+        """mitmproxy's first step with a head, and so the birth of the hop; malformed heads end here."""
+        if request:
+            self._begin()
+            error = mhttp.validate_request(self.mode, self.flow.request, True)
+            if error is None or self.hop.target is None:
+                return False  # an odd target is for the admission ladder to name
+            self.hop.refuse(not_http("malformed request head"))
+        else:
+            try:
+                mhttp.validate_headers(self.flow.response)
+            except ValueError:
+                self.hop.refuse(upstream_failed(self.hop))
+            else:
+                return False
+        yield from self._answer()
+        return True
+
+    def _begin(self) -> None:
+        session, request = self._session, self.flow.request
+        profile = session.entry.profile
+        loop = asyncio.get_running_loop()
+        self.hop = Hop(
+            session, secrets.token_hex(8), request.method, profile, session.entry.agent,
+            loop.time() + profile.total_timeout,
+        )  # fmt: skip
+        self.hop.line = getattr(request, "fetchd_line", None)
+        attach_hop(self.flow, self.hop)
+
+    def _start_timer(self) -> None:
+        """Once the hooks have chosen the profile, and with it the time limit."""
+        if self._timer is None and self.hop.method != "CONNECT":
+            self._timer = asyncio.get_running_loop().call_at(self.hop.deadline, self._later, HopTimeUp(self))
+
+    def stop_timer(self) -> None:
+        """The stream is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def make_server_connection(self) -> layer.CommandGenerator[bool]:
+        """Get an upstream connection for the judged target, and write the decision before its first byte."""
+        hop, target = self.hop, self.hop.target
+        if target is None or target.port is None:
+            hop.refuse(INTERNAL)
+            yield from self._answer()
+            return False
+        connection, error = yield mhttp.GetHttpConnection(
+            (target.dns_name, target.port), target.scheme == "https", None, "tcp"
+        )
+        if error is None and not isinstance(connection, Origin):
+            hop.refuse(INTERNAL)
+        elif error is not None:
+            hop.refuse(self._why_not_connected())
+        else:
+            hop.origin = connection
+            self._decide()
+        if hop.refused:
+            yield from self._answer()
+            return False
+        self.context.server = self.flow.server_conn = connection
+        self._talks_upstream = True
+        return True
+
+    def _why_not_connected(self) -> Verdict:
+        origin = self.hop.origin
+        if origin is not None and origin.failure is not None:
+            return origin.failure
+        if asyncio.get_running_loop().time() >= self.hop.deadline:
+            return time_is_up(self.hop)
+        return upstream_failed(self.hop)
+
+    def _decide(self) -> None:
+        try:
+            self._session.recorder.decided(self.hop)
+        except AuditUnavailableError:
+            self.hop.refuse(AUDIT_UNAVAILABLE)
+
+    def state_stream_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """A counting callable that refuses must end in an answer, not in a dropped chunk (N15)."""
+        yield from self._guarded(super().state_stream_request_body(event))
+
+    # --- answers -------------------------------------------------------------------------------------------------
+
+    def start_response_stream(self) -> layer.CommandGenerator[None]:
+        self._head_sent = True
+        yield from super().start_response_stream()
+
+    def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """Stock drops a chunk whose callable raised, and the body then ends normally (N15)."""
+        yield from self._guarded(super().state_stream_response_body(event))
+
+    def _guarded(self, steps: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
+        try:
+            yield from steps
+        except RefusedBody:
+            yield from self._answer()
+        except Exception:  # law 5
+            self.hop.refuse(INTERNAL)
+            yield from self._answer()
+        else:
+            # The meter may let the chunk that crosses the cap through (the daemon's requests) and refuse after it.
+            if self.hop.refused and not self.hop.answered:
+                yield from self._answer()
+
+    def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
+        self._talks_upstream = False
+        self._head_sent = True
+        yield from super().send_response(already_streamed)
+
+    def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """After a CONNECT or a 101 events go to the child, but for our own time limit."""
+        if isinstance(event, HopTimeUp) and event.stream is self:
+            yield from self._time_up()
+        else:
+            yield from super().passthrough(event)
+
+    def check_killed(self, emit_error_hook: bool) -> layer.CommandGenerator[bool]:
+        """Asked by mitmproxy after every hook."""
+        gone = any(isinstance(event, RequestProtocolError) for event in self._paused_event_queue)
+        if (
+            self.hop.refused
+            and not self.hop.answered
+            and not gone
+            and self.client_state != self.state_errored
+        ):
+            yield from self._answer()
+            return True
+        self._start_timer()
+        return bool((yield from super().check_killed(emit_error_hook)))
+
+    def handle_protocol_error(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """An origin that fails before its head was passed on gives our answer in place of an HTML page."""
+        if (
+            isinstance(event, ResponseProtocolError)
+            and not self._head_sent
+            and self.client_state != self.state_errored
+            and event.code is not ErrorCode.KILL
+        ):
+            self._talks_upstream = False
+            self.hop.refuse(self._why_not_connected())
+            yield from self._answer()
+        else:
+            yield from super().handle_protocol_error(event)
+
+    def _time_up(self) -> layer.CommandGenerator[None]:
+        done = self.client_state == self.state_done and self.server_state == self.state_done
+        if self.client_state == self.state_errored or (done and self.child_layer is None):
+            return
+        self.hop.refuse(time_is_up(self.hop))
+        if self.child_layer is not None:  # an upgraded connection: nothing is left to answer on
+            self._session.recorder.closed(self.hop, "timed out")
+            self._session.control.abort("time limit of an upgraded connection")
+            return
+        yield from self._answer()
+
+    def _answer(self) -> layer.CommandGenerator[None]:
+        """Send the hop's refusal, whatever state the exchange is in. The one place that does."""
+        hop = self.hop
+        assert hop.refusal is not None
+        hop.answered = True
+        self.stop_timer()
+        self._audit_refusal(hop)
+        if self._talks_upstream:
+            self._talks_upstream = False
+            yield mhttp.SendHttp(
+                RequestProtocolError(self.stream_id, "refused", ErrorCode.CANCEL), self.context.server
+            )
+        if self._head_sent:
+            self.flow.error = mflow.Error(hop.refusal.message)
+            yield mhttp.HttpErrorHook(self.flow)
+            yield mhttp.SendHttp(
+                ResponseProtocolError(self.stream_id, "refused", ErrorCode.KILL), self.context.client
+            )
+        else:
+            self.flow.error = mflow.Error(hop.refusal.message)
+            yield mhttp.HttpErrorHook(self.flow)
+            yield from self._send_problem(hop)
+        self.flow.live = False
+        self.client_state = self.server_state = self.state_errored
+        yield mhttp.DropStream(self.stream_id)
+
+    def _audit_refusal(self, hop: Hop) -> None:
+        try:
+            if hop.decided:
+                self._session.recorder.closed(hop)
+            else:
+                self._session.recorder.decided(hop)
+        except AuditUnavailableError:
+            hop.refusal = AUDIT_UNAVAILABLE  # still a refusal; now it says why nothing passes
+
+    def _send_problem(self, hop: Hop) -> layer.CommandGenerator[None]:
+        """The problem document. A client that is still sending its body is answered and then closed."""
+        self._head_sent = True
+        assert hop.refusal is not None
+        response = response_for(hop, hop.refusal)
+        self.flow.response = response
+        still_sending = self.client_state != self.state_done and not self._request_ended
+        over_h1 = not self.flow.request.is_http2
+        if still_sending and over_h1:
+            response.headers["Connection"] = "close"
+        if self.flow.request.method == "HEAD":
+            response.data.content = b""
+        yield mhttp.SendHttp(ResponseHeaders(self.stream_id, response, False), self.context.client)
+        if response.raw_content:
+            yield mhttp.SendHttp(ResponseData(self.stream_id, response.raw_content), self.context.client)
+        yield mhttp.SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
+        if still_sending and over_h1:
+            yield commands.CloseConnection(self.context.client)
+
+
+class RefusedBody(Exception):  # noqa: N818 (a signal of the meter to its stream, not an error)
+    """Raised by a body callable after it set the hop's refusal."""

@@ -1,0 +1,217 @@
+"""The composition root of one worker: options, lean master, addons in one literal order, loop, listeners.
+
+A worker is a process of its own. It is told everything in one JSON line on standard input (`WorkerSpec`), says
+`ready` on standard output when it accepts clients, and stops when standard input ends: a worker never outlives the
+one who started it.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy_addons.engine import overrides
+
+overrides.drop_key_log()
+
+from mitmproxy import master, options  # noqa: E402 (SSLKEYLOGFILE must be gone before)
+from mitmproxy.addons import core, proxyserver  # noqa: E402
+
+from proxy_addons.addons.admission import Admission  # noqa: E402
+from proxy_addons.addons.anonymity import Anonymity  # noqa: E402
+from proxy_addons.addons.audit import Audit  # noqa: E402
+from proxy_addons.addons.byte_cap import ByteCap  # noqa: E402
+from proxy_addons.addons.chains import Chains  # noqa: E402
+from proxy_addons.addons.connecting import Connecting  # noqa: E402
+from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
+from proxy_addons.addons.identity import Identity  # noqa: E402
+from proxy_addons.addons.integrity import Integrity  # noqa: E402
+from proxy_addons.addons.request_body import RequestBody  # noqa: E402
+from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
+from proxy_addons.audit.keys import AuditKeys  # noqa: E402
+from proxy_addons.audit.sink import AuditSink  # noqa: E402
+from proxy_addons.audit.writer import AuditLog  # noqa: E402
+from proxy_addons.chains import SqliteLedger  # noqa: E402
+from proxy_addons.dial import Dialer  # noqa: E402
+from proxy_addons.engine.dispatcher import Dispatcher  # noqa: E402
+from proxy_addons.engine.hops import Entry, Sessions  # noqa: E402
+from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa: E402
+from proxy_addons.engine.loop import EgressLoop  # noqa: E402
+from proxy_addons.engine.next_layer import NextLayer  # noqa: E402
+from proxy_addons.engine.tls import GateTls  # noqa: E402
+from proxy_addons.own_addresses import Listener as OwnListener  # noqa: E402
+from proxy_addons.own_addresses import OwnAddresses  # noqa: E402
+from proxy_addons.policy.config import Config, parse_config  # noqa: E402
+from proxy_addons.policy.limits import IDLE_SECONDS  # noqa: E402
+from proxy_addons.resolve.dns_client import DnsClient  # noqa: E402
+from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers  # noqa: E402
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker is told. `listeners` are (address, port, profile) with the ports really in use."""
+
+    config: Config
+    state_dir: Path
+    series: str
+    ledger: Path
+    roots: Path | None
+    secret: str
+    listeners: tuple[tuple[str, int, str], ...]
+    own: tuple[tuple[str, int], ...]
+    """Every address the installation listens on, the daemon's too: never dialled (SPEC 1.2)."""
+
+    def __repr__(self) -> str:
+        return f"WorkerSpec(series={self.series!r}, listeners={self.listeners!r})"
+
+    def render(self) -> str:
+        """One JSON line."""
+        return json.dumps(
+            {
+                "config": self.config.document,
+                "state_dir": str(self.state_dir),
+                "series": self.series,
+                "ledger": str(self.ledger),
+                "roots": str(self.roots) if self.roots is not None else None,
+                "secret": self.secret,
+                "listeners": self.listeners,
+                "own": self.own,
+            }
+        )
+
+
+def parse_worker_spec(text: str) -> WorkerSpec:
+    """What `WorkerSpec.render` wrote."""
+    told = json.loads(text)
+    return WorkerSpec(
+        config=parse_config(told["config"], source="the supervisor"),
+        state_dir=Path(told["state_dir"]),
+        series=told["series"],
+        ledger=Path(told["ledger"]),
+        roots=Path(told["roots"]) if told["roots"] is not None else None,
+        secret=told["secret"],
+        listeners=tuple((host, port, profile) for host, port, profile in told["listeners"]),
+        own=tuple((host, port) for host, port in told["own"]),
+    )
+
+
+def make_options(spec: WorkerSpec) -> options.Options:
+    """mitmproxy's options, side doors closed."""
+    return options.Options(
+        confdir=str(spec.state_dir / "keys"),
+        ssl_verify_upstream_trusted_ca=str(spec.roots) if spec.roots is not None else None,
+        http2=True,
+        websocket=True,
+        rawtcp=False,
+        server=False,
+        upstream_cert=False,
+        add_upstream_certs_to_client_chain=False,
+    )
+
+
+class Gateway:
+    """One worker's parts, wired. `run` serves until `stop`."""
+
+    def __init__(self, spec: WorkerSpec, sink: AuditSink) -> None:
+        overrides.install_overrides()
+        config = spec.config
+        self.sessions = Sessions()
+        audit = Audit(sink)
+        self.master = master.Master(make_options(spec))
+        self.master.options.changed.disconnect(self.master.addons._configure_all)
+        self.master.addons = Dispatcher(self.master, self.sessions, audit)
+        self._ledger = SqliteLedger(spec.ledger)
+        own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
+        dialer = Dialer(DnsClient(_nameservers(config)), own)
+        self.master.addons.add(
+            core.Core(),
+            proxyserver.Proxyserver(),
+            NextLayer(self.sessions),
+            Deadlines(self.sessions),
+            Identity(config.profiles, spec.secret),
+            Admission(),
+            Integrity(),
+            Chains(self._ledger),
+            RequestBody(),
+            Anonymity(),
+            ByteCap(),
+            VerdictResponse(),
+            Connecting(dialer, self.sessions, audit),
+            audit,
+            GateTls(),
+        )
+        self.master.options.update(
+            connection_strategy="lazy", tcp_timeout=int(IDLE_SECONDS), validate_inbound_headers=True
+        )
+        overrides.check_options(self.master.options)
+        self._listeners = [
+            Listener(
+                bind_listening_socket(host, port, shared=True),
+                Entry(host, port, f"{profile}@{port}", config.profiles[profile]),
+                self.master,
+                self.sessions,
+                audit,
+            )
+            for host, port, profile in spec.listeners
+        ]
+
+    async def run(self) -> None:
+        """Accept clients until `stop`; returns when the master has shut down."""
+        for listener in self._listeners:
+            await listener.start()
+        print("ready", flush=True)  # noqa: T201 (the protocol with the supervisor)
+        try:
+            await self.master.run()
+        finally:
+            for listener in self._listeners:
+                listener.stop()
+            for session in self.sessions.all():
+                session.control.abort("shutting down")
+            self._ledger.close()
+
+    def stop(self) -> None:
+        """Shut down; safe to call more than once."""
+        self.master.shutdown()
+
+
+def _nameservers(config: Config) -> list[Nameserver]:
+    configured = [Nameserver(end.host, end.port) for end in config.dns.nameservers]
+    return configured or list(load_system_nameservers())
+
+
+async def serve(spec: WorkerSpec) -> None:
+    """Run one worker until it is told to stop."""
+    keys = AuditKeys.load_or_create(spec.state_dir / "keys")
+    log = AuditLog.open(spec.state_dir / "audit", spec.series, keys)
+    keeper = asyncio.create_task(log.run(), name="audit")
+    try:
+        gateway = Gateway(spec, log)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, gateway.stop)
+        loop.add_reader(sys.stdin.fileno(), _stop_at_end_of_input, loop, gateway)
+        await gateway.run()
+    finally:
+        keeper.cancel()
+        await asyncio.wait([keeper])
+        log.close()
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, gateway: Gateway) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        gateway.stop()
+
+
+def main() -> None:
+    """Entry of the worker process."""
+    spec = parse_worker_spec(sys.stdin.readline())
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    with asyncio.Runner(loop_factory=EgressLoop) as runner:
+        runner.run(serve(spec))

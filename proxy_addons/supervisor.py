@@ -1,0 +1,288 @@
+"""N workers on one port, restarted when dead; one ledger and one CA for all.
+
+Told everything in one JSON line on standard input, like a worker; answers on standard output in JSON lines:
+
+    {"event": "ready", "listeners": [["127.0.0.1", 3128, "default"]], "ca": {...}, "workers": 2}
+    {"event": "failed", "message": "...", "in_use": "127.0.0.1:3128"}
+    {"event": "restarted", "worker": 1}
+
+Ends, and its workers with it, on SIGTERM, SIGINT or the end of standard input.
+"""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import certifi
+
+from certs.authority import Authority, load_or_create_authority
+from certs.errors import CertificateAuthorityError
+from proxy_addons.audit.errors import AuditError
+from proxy_addons.audit.keys import AuditKeys
+from proxy_addons.chains import LedgerError, create_ledger_file
+from proxy_addons.engine.listener import bind_listening_socket
+from proxy_addons.gateway import WorkerSpec
+from proxy_addons.policy.config import Config, parse_config
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 60.0
+"""For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
+STOP_SECONDS = 10.0
+RESTART_DELAY = 0.1
+MAX_RESTART_DELAY = 5.0
+
+
+class SupervisorError(Exception):
+    """The gateway cannot start; the text is for the operator. `in_use` names a taken address."""
+
+    def __init__(self, message: str, in_use: str | None = None) -> None:
+        super().__init__(message)
+        self.in_use = in_use
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySpec:
+    """What the supervisor is told.
+
+    own: further addresses of the installation that must never be dialled. private: a gateway for one command's
+    life; it shares keys and log with the main one, but not the state directory's lock.
+    """
+
+    config: Config
+    state_dir: Path
+    secret: str
+    own: tuple[tuple[str, int], ...]
+    private: bool
+
+
+def parse_gateway_spec(text: str) -> GatewaySpec:
+    """The JSON line of standard input; raises SupervisorError."""
+    try:
+        told: Mapping[str, Any] = json.loads(text)
+        return GatewaySpec(
+            config=parse_config(told["config"], source=told.get("source", "configuration")),
+            state_dir=Path(told["state_dir"]),
+            secret=told.get("secret") or secrets.token_hex(32),
+            own=tuple((host, port) for host, port in told.get("own", ())),
+            private=bool(told.get("private", False)),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise SupervisorError(f"the gateway was told nonsense: {error}") from error
+
+
+class Supervisor:
+    """The workers of one gateway."""
+
+    def __init__(self, spec: GatewaySpec) -> None:
+        self._spec = spec
+        self._stack = ExitStack()
+        self._stopping = asyncio.Event()
+        self._workers: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Start, say so, and keep the workers alive until stopped. Raises SupervisorError."""
+        with self._stack:
+            authority, specs = self._prepare()
+            ready = [asyncio.get_running_loop().create_future() for _ in specs]
+            for index, spec in enumerate(specs):
+                task = asyncio.create_task(self._keep(index, spec, ready[index]), name=f"worker {index}")
+                self._workers.add(task)
+            try:
+                await self._await_ready(ready)
+                say(
+                    event="ready",
+                    listeners=[list(listener) for listener in specs[0].listeners],
+                    workers=len(specs),
+                    ca={
+                        "path": str(authority.certificate_path),
+                        "expires": authority.expires.isoformat(),
+                        "created": authority.created,
+                        "sha256": authority.fingerprint_sha256,
+                        "notes": list(authority.notes),
+                    },
+                )
+                await self._stopping.wait()
+            finally:
+                self._stopping.set()
+                await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def stop(self) -> None:
+        """End the gateway."""
+        self._stopping.set()
+
+    # --- preparation ---------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> tuple[Authority, list[WorkerSpec]]:
+        spec, config = self._spec, self._spec.config
+        keys_dir = spec.state_dir / "keys"
+        try:
+            spec.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not spec.private:
+                self._lock(spec.state_dir / "gateway.lock")
+            authority = load_or_create_authority(keys_dir, spec.state_dir / "ca.pem")
+            AuditKeys.load_or_create(keys_dir)
+            scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-")))
+            ledger = scratch / "chains.db"
+            create_ledger_file(ledger)
+            roots = self._write_roots(scratch, config.tls.extra_ca)
+        except (CertificateAuthorityError, AuditError, LedgerError) as error:
+            raise SupervisorError(str(error)) from error
+        except OSError as error:
+            raise SupervisorError(f"state directory {spec.state_dir}: {error.strerror or error}") from error
+        listeners = tuple(self._reserve(one.host, one.port, one.profile) for one in config.gateway.listeners)
+        own = (*spec.own, *((host, port) for host, port, _ in listeners))
+        own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
+        worker = WorkerSpec(
+            config, spec.state_dir, "", ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own))
+        )
+        count = config.gateway.workers or os.cpu_count() or 1
+        name = f"private-{os.getpid()}" if spec.private else "gateway"
+        return authority, [replace(worker, series=f"{name}-{index}") for index in range(count)]
+
+    def _lock(self, path: Path) -> None:
+        """One gateway a state directory: two would fight over audit chains."""
+        holder = self._stack.enter_context(path.open("a"))
+        try:
+            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SupervisorError(
+                f"another gateway runs on {path.parent}; stop it, or use another --state-dir"
+            ) from None
+
+    @staticmethod
+    def _write_roots(scratch: Path, extra: tuple[str, ...]) -> Path | None:
+        """The usual roots and the configured ones in one file, as OpenSSL takes one."""
+        if not extra:
+            return None
+        roots = scratch / "roots.pem"
+        try:
+            parts = [
+                Path(certifi.where()).read_text("ascii"),
+                *(Path(one).read_text("utf-8") for one in extra),
+            ]
+        except (OSError, UnicodeDecodeError) as error:
+            raise SupervisorError(f"tls.extra_ca: {error}") from error
+        roots.write_text("\n".join(parts), "utf-8")
+        return roots
+
+    def _reserve(self, host: str, port: int, profile: str) -> tuple[str, int, str]:
+        """Find out that nobody listens there, then hold the port for the workers, who bind it beside us."""
+        try:
+            bind_listening_socket(host, port, shared=False).close()
+            held: socket = self._stack.enter_context(bind_listening_socket(host, port, shared=True))
+        except OSError as error:
+            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            reason = "in use" if error.errno in (98, 48) else error.strerror or str(error)
+            raise SupervisorError(f"address {shown}: {reason}", in_use=shown) from error
+        return host, held.getsockname()[1], profile
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    async def _await_ready(self, ready: list["asyncio.Future[None]"]) -> None:
+        stopping = asyncio.create_task(self._stopping.wait())
+        everyone = asyncio.gather(*ready)
+        try:
+            done, _ = await asyncio.wait(
+                {everyone, stopping}, timeout=READY_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if everyone in done:
+                everyone.result()
+            elif stopping not in done:
+                raise SupervisorError(f"the workers were not ready within {READY_SECONDS:.0f} s")
+        finally:
+            stopping.cancel()
+            everyone.cancel()
+
+    async def _keep(self, index: int, spec: WorkerSpec, ready: "asyncio.Future[None]") -> None:
+        """One worker, again and again until the gateway stops."""
+        delay = RESTART_DELAY
+        while not self._stopping.is_set():
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "proxy_addons.worker",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )  # fmt: skip
+            said_ready = await self._watch_start(process, spec)
+            if said_ready:
+                delay = RESTART_DELAY
+                if not ready.done():
+                    ready.set_result(None)
+                else:
+                    say(event="restarted", worker=index)
+                await self._until_end(process)
+            else:
+                await process.wait()
+                if not ready.done():
+                    ready.set_exception(
+                        SupervisorError(f"worker {index} could not start; its reason is above")
+                    )
+                    return
+            if self._stopping.is_set():
+                return
+            logger.error("worker %d ended with status %s; starting it again", index, process.returncode)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, MAX_RESTART_DELAY)
+
+    @staticmethod
+    async def _watch_start(process: asyncio.subprocess.Process, spec: WorkerSpec) -> bool:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(spec.render().encode() + b"\n")
+        try:
+            await process.stdin.drain()
+        except ConnectionError:
+            return False
+        return await process.stdout.readline() == b"ready\n"
+
+    async def _until_end(self, process: asyncio.subprocess.Process) -> None:
+        """Wait for the worker to die, or, when we stop, make it."""
+        ended = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not ended.done():
+            assert process.stdin is not None
+            process.stdin.close()  # a worker stops when its input ends
+            done, _ = await asyncio.wait({ended}, timeout=STOP_SECONDS)
+            if not done:
+                process.kill()
+        await ended
+
+
+def say(**what: object) -> None:
+    """One JSON line to whoever started us."""
+    print(json.dumps(what), flush=True)  # noqa: T201 (the protocol with our parent)
+
+
+async def serve(text: str) -> int:
+    """Run a gateway as told; the exit code."""
+    try:
+        supervisor = Supervisor(parse_gateway_spec(text))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, supervisor.stop)
+        loop.add_reader(sys.stdin.fileno(), _stop_at_end_of_input, loop, supervisor)
+        await supervisor.run()
+    except SupervisorError as error:
+        say(event="failed", message=str(error), in_use=error.in_use)
+        return 1
+    return 0
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, supervisor: Supervisor) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        supervisor.stop()
