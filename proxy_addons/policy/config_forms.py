@@ -22,8 +22,8 @@ type Json = bool | int | float | str | Sequence[Json] | Mapping[str, Json] | Non
 MAX_ENTRIES = 10_000
 """Entries of any one list: far above any list kept by hand, far below what costs seconds at start."""
 
-MAX_TEXT = 4096
-"""Characters of any one string (PATH_MAX of Linux; host names and addresses are much shorter)."""
+MAX_PATH = 4096
+"""Characters of a path: PATH_MAX of Linux."""
 
 PROFILE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _METHOD = re.compile(r"[A-Z]+(-[A-Z]+)*")
@@ -106,12 +106,6 @@ def _read_flag(value: object) -> bool:
 def read_profile_name(value: object) -> str:
     if not isinstance(value, str) or PROFILE_NAME.fullmatch(value) is None:
         raise FormError("write the name of a profile: a small letter, then small letters, digits, _ and -")
-    return value
-
-
-def _read_text(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
-        raise FormError
     return value
 
 
@@ -198,10 +192,9 @@ HOSTS: Form[tuple[HostPattern, ...]] = Form(
 
 
 def _read_path(value: object) -> str:
-    path = _read_text(value) if isinstance(value, str) else ""
-    if not path or "\0" in path or path.startswith("~"):
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value or value.startswith("~"):
         raise FormError('write the path of a PEM file, such as "corporate-ca.pem"; ~ is not expanded')
-    return path
+    return value
 
 
 PATHS: Form[tuple[str, ...]] = Form(

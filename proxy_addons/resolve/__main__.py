@@ -3,11 +3,11 @@
     first line     {"config": <Config.document>, "profile": "default"}
     further lines  {"host": "example.com", "port": 443}
     answer         {"allowed": ["93.184.216.34"],
-                    "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8 (private)"}],
+                    "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8"}],
                     "rule": null, "message": "", "failure": null}
 
-The resolver and the judgement are the gateway's; nothing is contacted but nameservers. Other input
-ends the process with status 2 and one line on standard error.
+Resolver and judgement are the gateway's own; nothing is contacted but nameservers. Other input ends the process
+with status 2 and one line on standard error.
 """
 
 import asyncio
@@ -16,36 +16,34 @@ import sys
 from collections.abc import Mapping
 from typing import BinaryIO
 
-from proxy_addons.policy.addresses import AddressDecision, AnswerSet, decide_addresses
+from proxy_addons.dial import Dialer, Judged
+from proxy_addons.own_addresses import Listener, OwnAddresses
 from proxy_addons.policy.config import Config, ConfigError, parse_config
-from proxy_addons.policy.limits import Profile
 
 from .dns_client import DnsClient
 from .nameservers import Nameserver, NameserverError, load_system_nameservers
-from .resolver import RecordType, Resolver
 
 
 class RequestError(ValueError):
     """A line that is not in the form above."""
 
 
-async def look_up(resolver: Resolver, host: str, port: int, profile: Profile) -> AddressDecision:
-    """Ask for A and AAAA side by side and judge what comes (SPEC 1.2)."""
-    answers = await asyncio.gather(*(resolver.resolve(host, rtype) for rtype in RecordType))
-    sets = [AnswerSet(answer.addresses, answer.failed) for answer in answers]
-    return decide_addresses(host, port, sets, profile.addresses, profile.exceptions)
-
-
-def render_decision(decision: AddressDecision) -> dict[str, object]:
+def render_judged(judged: Judged) -> dict[str, object]:
     """The answer line as a mapping."""
-    verdict = decision.verdict
+    verdict = judged.verdict
     return {
-        "allowed": list(decision.allowed),
-        "dropped": [{"address": one.address, "range": str(one.row)} for one in decision.dropped],
+        "allowed": judged.allowed,
+        "dropped": [{"address": address, "range": row} for address, row in judged.report.dropped],
         "rule": verdict.rule,
         "message": verdict.message,
         "failure": verdict.failure,
     }
+
+
+def select_own_addresses(config: Config) -> OwnAddresses:
+    """This machine's addresses and what a gateway of this configuration would listen on."""
+    listeners = [one.endpoint for one in (*config.gateway.listeners, config.daemon)]
+    return OwnAddresses(Listener(host, port) for host, port in (*listeners, config.operator))
 
 
 def select_nameservers(config: Config) -> tuple[Nameserver, ...]:
@@ -66,14 +64,15 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         raise RequestError(f"there is no profile {name}")
     profile = config.profiles[name]
     resolver = DnsClient(select_nameservers(config), profile.lookup_timeout)
+    dialer = Dialer(resolver, select_own_addresses(config))
     with asyncio.Runner() as runner:
         while line := requests.readline():
             request = _parse_line(line)
             host, port = request.get("host"), request.get("port")
             if not isinstance(host, str) or not isinstance(port, int):
                 raise RequestError('a request is {"host": …, "port": …}')
-            decision = runner.run(look_up(resolver, host, port, profile))
-            answers.write(json.dumps(render_decision(decision)).encode("ascii") + b"\n")
+            judged = runner.run(dialer.judge(host, port, profile))
+            answers.write(json.dumps(render_judged(judged)).encode("ascii") + b"\n")
             answers.flush()
 
 

@@ -1,0 +1,333 @@
+"""Configuration: each way a file can be wrong and the line that says so; values, document, defaults."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from netaddr import IPNetwork
+
+from proxy_addons.policy.addresses import AddressException, BlockedRange
+from proxy_addons.policy.config import Config, ConfigError, parse_config, render_profile
+from proxy_addons.policy.config_addresses import Endpoint, Listener
+from proxy_addons.policy.config_forms import render_toml
+from proxy_addons.policy.config_schema import LIMITS, SETTINGS, UNCHANGEABLE, Tighten, profile_value
+from proxy_addons.policy.hosts import parse_host_pattern
+from proxy_addons.policy.limits import DEFAULT_PROFILE
+
+SOURCE = "config/fetchd.toml"
+
+
+def parse(mapping: dict[str, Any]) -> Config:
+    return parse_config(mapping, source=SOURCE)
+
+
+def limits(**values: Any) -> dict[str, Any]:
+    return {"profiles": {"p": values}}
+
+
+def default(**values: Any) -> dict[str, Any]:
+    return {"profiles": {"default": values}}
+
+
+def load_bad_files() -> dict[str, tuple[dict[str, Any], str]]:
+    """The rows of config_errors.txt: a sentence, lines of TOML, the error they give."""
+    text = Path(__file__).with_name("config_errors.txt").read_text("utf-8")
+    rows = {}
+    for block in text.split("\n\n"):
+        if block.startswith("#"):
+            continue
+        sentence, *toml, error = block.strip().split("\n")
+        assert sentence not in rows and error.startswith("    => ")
+        rows[sentence] = tomllib.loads("\n".join(toml)), error.removeprefix("    => ")
+    return rows
+
+
+BAD = load_bad_files()
+
+ODD: dict[str, tuple[dict[str, Any], str]] = {
+    "a name cannot fake a second line": (
+        {"tls": {"a\nb\x1b[1m": 1}},
+        "tls.a\\nb\\x1b[1m: no such key; write one of extra_ca",
+    ),
+    "a host of 301 characters": (
+        limits(allow_hosts=["a" * 301]),
+        'profiles.p.allow_hosts[0]: write a host pattern such as "docs.rs", "*.docs.rs" or "docs.rs:443"',
+    ),
+    "10,001 hosts": (
+        limits(allow_hosts=["a.example"] * 10_001),
+        "profiles.p.allow_hosts: write at most 10000 entries",
+    ),
+    "257 profiles": (
+        {"profiles": {f"p{n}": {} for n in range(257)}},
+        "profiles: write at most 256 profiles",
+    ),
+}
+"""What a file of three lines cannot hold."""
+
+
+@pytest.mark.parametrize(("mapping", "text"), [*BAD.values(), *ODD.values()], ids=[*BAD, *ODD])
+def test_error_names_file_key_and_form(mapping, text):
+    with pytest.raises(ConfigError) as caught:
+        parse(mapping)
+    assert str(caught.value) == f"{SOURCE}: {text}"
+    assert caught.value.source == SOURCE
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", UNCHANGEABLE)
+def test_what_no_profile_can_change_is_said(name):
+    with pytest.raises(ConfigError, match=rf"^{SOURCE}: profiles\.p\.{name}: cannot be changed: "):
+        parse(limits(**{name: 1}))
+
+
+LOOSER = {
+    "schemes": ["https", "http"],
+    "ports": [80, 443, 8443],
+    "methods": ["GET", "POST"],
+    "request_body": True,
+    "request_cap": 1,
+    "upgrades": ["websocket"],
+    "credential_hosts": ["a.example"],
+    "byte_cap": 8_388_609,
+    "lookup_timeout": 5.001,
+    "connect_timeout": 5.001,
+    "total_timeout": 20.001,
+    "exceptions": [{"host": "a.example", "address": "10.0.0.7"}],
+}
+TIGHTER: dict[str, Any] = {
+    "schemes": ["https"],
+    "ports": [443],
+    "methods": ["HEAD"],
+    "allow_hosts": ["*.example.com"],
+    "deny_hosts": ["*.ads.example"],
+    "byte_cap": 8_388_607,
+    "lookup_timeout": 4.999,
+    "connect_timeout": 4,
+    "total_timeout": 19.999,
+    "blocked_extra": ["168.63.129.16/32"],
+}
+
+
+def test_every_limit_has_a_row_that_loosens_or_tightens_it():
+    assert set(LOOSER) == {key.name for key in LIMITS if key.tighten is not Tighten.FREE}
+    assert set(LOOSER) | set(TIGHTER) == {key.name for key in LIMITS}
+
+
+@pytest.mark.parametrize("name", LOOSER)
+def test_default_cannot_be_loosened(name):
+    key = next(key for key in LIMITS if key.name == name)
+    with pytest.raises(ConfigError) as caught:
+        parse(default(**{name: LOOSER[name]}))
+    assert str(caught.value) == (
+        f"{SOURCE}: profiles.default.{name}: default may only be tightened; write {key.tighten.value}"
+        f" {render_toml(key.default)}, the built-in value, or use a profile of another name"
+    )
+
+
+@pytest.mark.parametrize("name", TIGHTER)
+def test_default_can_be_tightened(name):
+    profile = parse(default(**{name: TIGHTER[name]})).profiles["default"]
+    changed = {
+        key.name
+        for key in LIMITS
+        if profile_value(profile, key.name) != profile_value(DEFAULT_PROFILE, key.name)
+    }
+    assert changed == (
+        {name} if name != "schemes" else set()
+    )  # the only scheme there is, is as tight as it gets
+
+
+@pytest.mark.parametrize("name", [name for name in LOOSER if not name.startswith("request_")])
+def test_another_profile_may_be_looser(name):
+    profile = parse(limits(**{name: LOOSER[name]})).profiles["p"]
+    assert profile_value(profile, name) != profile_value(DEFAULT_PROFILE, name)
+
+
+def test_nothing_written_is_the_built_in_configuration():
+    config = parse({})
+    assert config.gateway.listeners == (Listener("127.0.0.1", 3128, "default"),)
+    assert config.gateway.workers is None
+    assert config.gateway.default_profile == "default"
+    assert config.dns.nameservers == ()
+    assert config.tls.extra_ca == ()
+    assert config.daemon == Listener("127.0.0.1", 3129, "default")
+    assert config.operator == Endpoint("127.0.0.1", 3130)
+    assert config.profiles == {"default": DEFAULT_PROFILE}
+
+
+FULL: dict[str, Any] = {
+    "gateway": {
+        "listeners": [{"address": "127.0.0.1:1"}, {"address": "[::1]:1", "profile": "default"}],
+        "workers": 64,
+        "default_profile": "p",
+    },
+    "dns": {"nameservers": ["127.0.0.1:5353", "[::1]", "9.9.9.9"]},
+    "tls": {"extra_ca": ["a.pem", "/b.pem"]},
+    "daemon": {"listen": "127.255.255.255:65535", "profile": "p"},
+    "operator": {"listen": "[::1]:0"},
+    "profiles": {
+        "default": {"byte_cap": 1},
+        "p": {
+            "schemes": ["http"],
+            "ports": [65535, 1],
+            "methods": ["POST", "M-SEARCH"],
+            "request_body": True,
+            "request_cap": 2**40,
+            "upgrades": ["websocket"],
+            "allow_hosts": ["*:443", "*.example.com", "xn--bcher-kva.example"],
+            "deny_hosts": ["a.example.com:8443"],
+            "credential_hosts": ["api.example.com"],
+            "byte_cap": 2**40,
+            "lookup_timeout": 0.1,
+            "connect_timeout": 3600,
+            "total_timeout": 3600.0,
+            "blocked_extra": ["::/0", {"cidr": "0.0.0.0/0", "label": "all of it"}],
+            "exceptions": [
+                {"host": "a.example", "address": "10.0.0.7", "port": 65535},
+                {"host": "*.b.example", "address": "fd00::/8"},
+            ],
+        },
+    },
+}
+
+
+def test_every_key_reaches_its_value():
+    config = parse_config(FULL, source=SOURCE, base="/etc/fetchd")
+    assert config.gateway.listeners == (Listener("127.0.0.1", 1, "p"), Listener("::1", 1, "default"))
+    assert (config.gateway.workers, config.gateway.default_profile) == (64, "p")
+    assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
+    assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
+    assert config.daemon == Listener("127.255.255.255", 65535, "p")
+    assert config.operator == Endpoint("::1", 0)
+    assert config.profiles["default"].byte_cap == 1
+    profile = config.profiles["p"]
+    assert profile.schemes == {"http"}
+    assert profile.ports == {1, 65535}
+    assert profile.methods == {"POST", "M-SEARCH"}
+    assert (profile.request_body, profile.request_cap, profile.upgrades) == (
+        True,
+        2**40,
+        frozenset({"websocket"}),
+    )
+    assert [str(pattern) for pattern in profile.hosts.allow] == FULL["profiles"]["p"]["allow_hosts"]
+    assert [str(pattern) for pattern in profile.hosts.deny] == ["a.example.com:8443"]
+    assert profile.credential_hosts == (parse_host_pattern("api.example.com"),)
+    assert profile.byte_cap == 2**40
+    assert (profile.lookup_timeout, profile.connect_timeout, profile.total_timeout) == (0.1, 3600.0, 3600.0)
+    assert profile.blocked_extra == (
+        BlockedRange("::/0", "blocked by the profile"),
+        BlockedRange("0.0.0.0/0", "all of it"),
+    )
+    assert profile.exceptions == (
+        AddressException(parse_host_pattern("a.example"), IPNetwork("10.0.0.7/32"), 65535),
+        AddressException(parse_host_pattern("*.b.example"), IPNetwork("fd00::/8"), None),
+    )
+
+
+def test_a_profile_starts_from_the_built_in_values_and_not_from_the_file_s_default():
+    config = parse({"profiles": {"default": {"byte_cap": 1}, "p": {}}})
+    assert config.profiles["p"].byte_cap == DEFAULT_PROFILE.byte_cap
+
+
+def test_free_ports_may_be_asked_for_more_than_once():
+    free = "127.0.0.1:0"
+    config = parse(
+        {
+            "gateway": {"listeners": [{"address": free}, {"address": free}]},
+            "daemon": {"listen": free},
+            "operator": {"listen": free},
+        }
+    )
+    assert config.daemon.port == config.operator.port == 0
+
+
+@pytest.mark.parametrize("mapping", [{}, FULL], ids=["defaults", "every key"])
+def test_the_document_is_the_configuration(mapping):
+    config = parse_config(mapping, source=SOURCE, base="/etc")
+    again = parse_config(json.loads(json.dumps(config.document)), source="parent", base="/elsewhere")
+    assert again == config
+    assert [p.version for p in again.profiles.values()] == [p.version for p in config.profiles.values()]
+    assert again.document == config.document
+
+
+def test_the_document_writes_every_key():
+    document = json.loads(json.dumps(parse(FULL).document))
+    assert {(t, k) for t, keys in document.items() if t != "profiles" for k in keys} == {
+        (key.table, key.name) for key in SETTINGS
+    }
+    assert set(render_profile(DEFAULT_PROFILE)) == {key.name for key in LIMITS}
+
+
+def test_each_example_is_good_and_each_default_reads_as_itself():
+    for key in (*SETTINGS, *LIMITS):
+        example = tomllib.loads(f"v = {key.example}")["v"]
+        key.form.read(example)
+        if key.default is not None:
+            assert tomllib.loads(f"v = {render_toml(key.default)}")["v"] == key.default
+            key.form.read(key.default)
+
+
+# ------------------------------------------------------------------------------------------------- properties
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(
+        ["127.0.0.1:3128", "[::1]:1", "*", "a.example", "10.0.0.0/8", "https", "GET", "default", "p"]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from([key.name for key in (*SETTINGS, *LIMITS)]) | st.text()
+NAMES = (
+    st.sampled_from(["gateway", "dns", "tls", "daemon", "operator", "profiles", "p", "default"]) | st.text()
+)
+TABLES = st.dictionaries(KEYS, VALUES, max_size=4)
+
+
+def holds(mapping: dict[str, Any]) -> None:
+    """Any content is a Config, whose document is a fixed point, or a ConfigError of one printable line."""
+    try:
+        config = parse_config(mapping, source="x")
+    except ConfigError as error:
+        line = str(error)
+    else:
+        assert parse_config(json.loads(json.dumps(config.document)), source="x") == config
+        assert "default" in config.profiles
+        return
+    assert line.isprintable() and line.startswith("x: ")
+
+
+@given(
+    st.dictionaries(NAMES, VALUES | TABLES | st.dictionaries(NAMES, VALUES | TABLES, max_size=3), max_size=4)
+)
+def test_any_mapping_is_a_config_or_a_config_error(mapping):
+    holds(mapping)
+
+
+@given(st.sampled_from((*SETTINGS, *LIMITS)), VALUES | st.lists(TABLES, max_size=2))
+def test_any_value_of_any_key_is_read_or_is_a_config_error(key, value):
+    if key in LIMITS:
+        holds(limits(**{key.name: value}))
+        holds(default(**{key.name: value}))
+    else:
+        holds({key.table: {key.name: value}})
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 32), st.booleans())
+def test_a_range_is_read_exactly_when_it_is_written_as_netaddr_writes_it(value, length, bare):
+    text = f"{'.'.join(str(value >> shift & 255) for shift in (24, 16, 8, 0))}/{length}"
+    canonical = str(IPNetwork(text).cidr)
+    assert str(parse(limits(blocked_extra=[canonical])).profiles["p"].blocked_extra[0].cidr) == canonical
+    if text != canonical:
+        with pytest.raises(ConfigError, match=f'write "{canonical}"$'):
+            parse(limits(blocked_extra=[text]))
