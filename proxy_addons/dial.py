@@ -34,8 +34,8 @@ ATTEMPT_DELAY = 0.25
 """Seconds before the next address is tried beside the one that is still connecting (RFC 8305 section 8)."""
 
 OTHER_TYPE_DELAY = {RecordType.A: 0.05, RecordType.AAAA: 0.5}
-"""By the type that answered first with something to dial: seconds the other may still take. After A: the
-resolution delay of RFC 8305 section 3. After AAAA longer: where IPv6 is broken unnoticed, A saves the fetch."""
+"""Keyed by the type that answered first: seconds the other may still take. After A: the resolution
+delay of RFC 8305 section 3. After AAAA longer: where IPv6 is broken unnoticed, A saves the fetch."""
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Dialer:
     async def connect(self, judged: Judged, profile: Profile) -> tuple[socket.socket, DialReport]:
         """Connect to a judged address; the caller owns the socket (non-blocking, TCP_NODELAY).
 
-        Raises DialRefusedError (the judgement's refusal, connect-timeout, upstream, internal) or CancelledError;
+        Raises DialRefusedError (as judged, or connect-timeout, upstream, internal) or CancelledError;
         then no socket is left open.
         """
         if judged.refused:
@@ -183,7 +183,7 @@ class Dialer:
 
 
 def _race_order(judged: Judged) -> list[AddrInfoType]:
-    """The judged addresses for the race, which alternates families and starts with IPv6 (RFC 8305 section 4)."""
+    """The judged addresses for the race, alternating families, IPv6 first (RFC 8305 section 4)."""
     v6 = [address for address in judged.allowed if ":" in address]
     v4 = [address for address in judged.allowed if ":" not in address]
     stream, tcp = socket.SOCK_STREAM, socket.IPPROTO_TCP

@@ -23,7 +23,7 @@ _MAPPED = bytes(10) + b"\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A numeric address and port the gateway or its daemon listens on; `0.0.0.0` and `::` are every address."""
+    """A numeric address and port the gateway or its daemon listens on; `0.0.0.0`, `::`: every one."""
 
     address: str
     port: int

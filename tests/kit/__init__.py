@@ -5,9 +5,12 @@
     replies   ready-made routes: pages, redirects, encodings, endless, trickled and broken bodies
     bodies    content codings and bombs as bytes
     pki       a private CA; contexts for good, wrong-name, expired and self-signed servers
+    gateway   a real gateway process and the usual stage around it
     client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2
     listener  CountingListener (how many connects reached this address?) and BlackHole (connects never finish)
     ports     free ports, also one port free on several addresses
+    corpora   where the public conformance data lies
+    tools     outside programs a test needs: missing is a skip line, or a failure where required
     sync      Gate, Watch and LoopThread: waiting for facts, never for time
 
 Every server runs in a thread with its own event loop, so it also serves a gateway in another process. Servers

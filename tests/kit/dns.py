@@ -26,6 +26,7 @@ from enum import StrEnum
 import dns.flags
 import dns.message
 import dns.name
+import dns.opcode
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
@@ -108,6 +109,7 @@ class Forgery(StrEnum):
     WRONG_NAME = "wrong question name"
     WRONG_TYPE = "wrong question type"
     NOT_A_RESPONSE = "QR bit clear"
+    OTHER_OPCODE = "opcode of a notification"
     WRONG_SOURCE = "sent from another port"
     GARBAGE = "bytes that are no message"
 
@@ -326,6 +328,8 @@ def _forge(how: Forgery, message: dns.message.Message, lie: Outcome) -> bytes:
         reply.id = message.id ^ 0x5555
     elif how is Forgery.NOT_A_RESPONSE:
         reply.flags &= ~dns.flags.QR
+    elif how is Forgery.OTHER_OPCODE:
+        reply.set_opcode(dns.opcode.NOTIFY)
     elif how is Forgery.WRONG_NAME:
         other = dns.name.from_text("other-question.example.")
         reply.question = [dns.rrset.RRset(other, question.rdclass, question.rdtype)]

@@ -274,4 +274,4 @@ def test_the_package_says_what_it_holds() -> None:
 
     modules = {path.stem for path in Path(tests.kit.__file__ or "").parent.glob("[a-z]*.py")}
     listed = {line.split()[0] for line in (tests.kit.__doc__ or "").splitlines() if line.startswith("    ")}
-    assert listed >= modules - {"test_kit", "exchange", "origin_h2", "client_h2", "corpora", "tools"}
+    assert listed >= modules - {"test_kit", "exchange", "origin_h2", "client_h2"}

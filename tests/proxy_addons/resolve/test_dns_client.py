@@ -180,6 +180,16 @@ async def test_an_error_without_a_question_counts(server: ScriptedDns) -> None:
     assert await client_of(server).resolve(NAME, A) == Answer(A, failure=LookupFailure.SERVFAIL)
 
 
+async def test_records_of_another_class_are_not_addresses(server: ScriptedDns) -> None:
+    def chaos(query: Query) -> Outcome:
+        owner = b"\xc0\x0c" + b"\x00\x01\x00\x03" + bytes(4) + b"\x00\x04\x7f\x00\x00\x01"
+        question = dns_client._render_question((b"a", b"example"), A)
+        return Garbage(query.message_id.to_bytes(2) + b"\x81\x80\0\1\0\1\0\0\0\0" + question + owner)
+
+    server.script(NAME, "A", chaos)
+    assert await client_of(server).resolve(NAME, A) == Answer(A)
+
+
 class TestRetries:
     async def test_a_lost_query_is_sent_again_under_another_id_and_port(self, server: ScriptedDns) -> None:
         server.script(NAME, "A", Drop(), Drop(), GOOD)
