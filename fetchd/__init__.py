@@ -1,1 +1,25 @@
-"""The daemon: fetches through the gateway and returns what a model may read."""
+"""The daemon: fetches through the gateway and returns what a model may read.
+
+Terms. A *call* is one use of a tool; a *hop* is one request of it, asked of the gateway; a *failure* is what
+a caller is told instead of content: *hard*, the call fails with a kind, or *soft*, the call's text is the
+message. The *envelope* marks text of third parties.
+
+Direction of data.
+
+    face ── JSON arguments ──► fetch ── URL ──► policy (the gateway's own, asked before any network)
+                                 │
+                                 ├── hops ──► transport ──► the gateway ──► origin
+                                 ├── bytes ──► core.charset ──► extract ──► markdown
+                                 └── text ──► core.envelope ──► face;  one line ──► audit
+
+    core        pure: arguments, every failure message, response rules, charsets, header, envelope
+    hops        one fetch's hops within one time limit, down to the decoded body
+    fetch       the use case: one call, from arguments to text
+    extract     HTML to markdown, away from the event loop
+    transport   the way to the gateway; the only file that knows the HTTP client is in here
+    faces       HTTP API and command line: they translate, and decide nothing
+    settings    where configuration and state are found
+
+The daemon has no way to origins of its own and knows nothing of the gateway but its policy, the wire contract
+and the audit log.
+"""

@@ -1,6 +1,7 @@
-"""What goes wrong inside the daemon. None of these reaches a caller: faces speak `core.failures` only.
+"""What goes wrong inside the daemon. None of these reaches the caller of a tool: that is `core.failures`.
 
 FetchdError
+├── NoGatewayError            there is no gateway to use, and none may or can be started
 └── TransportError            an answer of the gateway could not be had, or broke off
     ├── NoAnswerError         before the response head: not reachable, reset, not HTTP, head too large
     └── BrokenAnswerError     after the response head: the body broke off or its framing is wrong
@@ -9,6 +10,10 @@ FetchdError
 
 class FetchdError(Exception):
     """Root of the daemon's own errors."""
+
+
+class NoGatewayError(FetchdError):
+    """No gateway. The text is one line for the operator and says what to do (SPEC 1.10)."""
 
 
 class TransportError(FetchdError):

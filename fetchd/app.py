@@ -1,0 +1,62 @@
+"""The composition root of the daemon's use cases: which parts stand behind `WebFetch`.
+
+What keeps a gateway (`fetchd up`, a command that starts a private one) hands in where it listens and the
+daemon's secret towards it; the rest is made here and closed in reverse order.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
+
+from .extract.pool import ThreadExtractor
+from .fetch import WebFetch
+from .transport.proxied import ProxiedTransport
+
+ONE_SHOT_SERIES: Final = tuple(f"fetch-{number}" for number in range(64))
+"""Audit chains of commands that run once: each takes the first that no other process holds."""
+
+
+class GatewayHandle(Protocol):
+    """A gateway to use. `secret` is the daemon's own towards it and stays out of every repr and log."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def secret(self) -> str: ...
+
+
+@asynccontextmanager
+async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator[WebFetch]:
+    """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection."""
+    async with ProxiedTransport(gateway.host, gateway.port, gateway.secret) as transport:
+        with ThreadExtractor() as extractor:
+            yield WebFetch(transport, extractor, log)
+
+
+@asynccontextmanager
+async def open_audit_log(state_dir: Path, *series: str) -> AsyncIterator[AuditLog]:
+    """An audit chain below the state directory: the first of `series` that is free. Raises AuditError."""
+    keys = await asyncio.to_thread(AuditKeys.load_or_create, state_dir / "keys")
+    log = await asyncio.to_thread(_open_first, state_dir / "audit", series, keys)
+    keeper = asyncio.create_task(log.run())
+    try:
+        yield log
+    finally:
+        keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeper
+        await asyncio.to_thread(log.close)
+
+
+def _open_first(directory: Path, series: tuple[str, ...], keys: AuditKeys) -> AuditLog:
+    *others, last = series
+    for name in others:
+        with suppress(AuditUnavailableError):
+            return AuditLog.open(directory, name, keys)
+    return AuditLog.open(directory, last, keys)

@@ -1,0 +1,63 @@
+"""The command line's root. Commands are imported when they are used, so that `fetchd check` starts fast."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command lives, and its line in the list of commands."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
+    {
+        "up": LazyCommand("fetchd.faces.up_cli", "up", "Start the gateway and the daemon."),
+        "status": LazyCommand("fetchd.faces.up_cli", "status", "Say what runs, and where it listens."),
+        "stop": LazyCommand("fetchd.faces.up_cli", "stop", "Stop what `fetchd up` started."),
+        "fetch": LazyCommand("fetchd.faces.fetch_cli", "fetch", "Fetch a page through the gateway."),
+        "check": LazyCommand("fetchd.faces.check_cli", "check", "Judge a URL; nothing is contacted."),
+        "config": LazyCommand("fetchd.faces.config_cli", "config_group", "Check the configuration."),
+        "profile": LazyCommand("fetchd.faces.config_cli", "profile_group", "Show the limits of profiles."),
+        "audit": LazyCommand("fetchd.faces.audit_cli", "group", "Read and verify the audit log."),
+    }
+)
+"""In the order of the list; one whose module is not part of this build is left out."""
+
+
+class LazyGroup(click.Group):
+    """A group over `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, command in COMMANDS.items() if find_spec(command.module) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = COMMANDS.get(cmd_name)
+        if command is None or find_spec(command.module) is None:
+            return None
+        found = getattr(import_module(command.module), command.attribute)
+        if not isinstance(found, click.Command):
+            raise TypeError(f"{command.module}.{command.attribute} is no command")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="fetchd", message="%(prog)s %(version)s")
+def main() -> None:
+    """An egress gateway for sandboxed AI agents, and a daemon that fetches through it."""
+
+
+if __name__ == "__main__":
+    main(prog_name="fetchd")
