@@ -197,8 +197,9 @@ def check_signature(line: Line, keys: Mapping[str, SignatureCheck]) -> Fault | N
 class ChainWalker:
     """Takes the lines of one chain in order and says what breaks it.
 
-    After a fault it goes on from the next line that is whole in itself, so that later faults are found too.
-    `head` is the last such line, `expected` the head the next line must follow (None: any).
+    After a fault it goes on from the next line that is whole in itself and whose number is not behind it, so
+    that later faults are found too. `head` is the last such line, `expected` the head the next line must
+    follow (None: any).
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class ChainWalker:
         self.checkpoint_seq = 0
 
     def accept(self, raw: bytes) -> tuple[Line | None, Fault | None]:
-        """One line, newline included → (the line when it is whole in itself, what is wrong with it)."""
+        """One line, newline included → (the line when it is taken for the next, what is wrong with it)."""
         line = parse_line(raw, check_json=self._check_json)
         if isinstance(line, Fault):
             self.expected = None
@@ -227,8 +228,9 @@ class ChainWalker:
             fault = check_signature(line, self._keys)
             if fault is None:
                 self.checkpoint_seq = line.seq
-        if line.chain == self._chain:
-            self.expected = self.head = line.head
+        if line.chain != self._chain or (self.expected and line.seq <= self.expected.seq):
+            return None, fault
+        self.expected = self.head = line.head
         return line, fault
 
     def _check_link(self, line: Line) -> Fault | None:

@@ -142,5 +142,5 @@ def read_lines_backward(path: Path, end: int) -> Iterator[bytes]:
             yield from earlier
             if len(rest) > MAX_LINE:
                 return
-        if rest:
+        if rest is not None:
             yield rest

@@ -2,7 +2,8 @@
 
 - Nothing: a new chain.
 - Whole lines to the end, the signed head (the checkpoint in the head file) among them: go on.
-- Unreadable bytes at the end, behind the signed head: moved to `<file>.torn-N`, noted, go on.
+- Bytes at the end that are no lines of this chain, behind the signed head: moved to `<file>.torn-N`, noted,
+  go on.
 - A broken line further up: noted, go on.
 - The signed head missing or another line in its place: nothing is touched. A new file goes on from the signed
   head, noted, so that `verify` names the place for ever; no later checkpoint vouches for what was found.
@@ -145,7 +146,7 @@ def _scan(
             line, fault = walker.accept(raw)
             if fault is not None:
                 trailing.append(f"{file.path.name} line {number}: {fault.detail}")
-            if line is not None and line.chain == series:
+            if line is not None:
                 good_size = size
                 faults += trailing
                 trailing.clear()

@@ -181,7 +181,7 @@ class _ChainVerifier:
                 line, fault = self._walker.accept(raw)
                 if fault is not None:
                     self._add(file.path.name, number, fault)
-                if line is not None and line.chain == self._chain:
+                if line is not None:
                     self._see(file.path.name, number, line)
         except FileNotFoundError:
             self._add(file.path.name, 0, Fault(Check.FILE, "the file is missing"))

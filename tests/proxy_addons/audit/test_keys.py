@@ -63,6 +63,11 @@ def _other_kind_of_key() -> bytes:
     )
 
 
+def _put_a_directory(keys: Path) -> None:
+    (keys / DIGEST_FILE).unlink()
+    (keys / DIGEST_FILE).mkdir()
+
+
 SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a signing key that others can read": (lambda d: (d / SIGNING_FILE).chmod(0o640), "chmod 600"),
     "a digest key that others can read": (lambda d: (d / DIGEST_FILE).chmod(0o604), "chmod 600"),
@@ -82,7 +87,7 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
         "is not the public key of",
     ),
     "a directory in a key's place": (
-        lambda d: ((d / DIGEST_FILE).unlink(), (d / DIGEST_FILE).mkdir()),
+        _put_a_directory,
         "cannot be",
     ),
 }

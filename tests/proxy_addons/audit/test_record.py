@@ -16,34 +16,36 @@ from proxy_addons.audit import (
     FetchRecord,
     HopVerdict,
     PhaseTimes,
+    Record,
     TlsFacts,
 )
 from proxy_addons.audit.record import MAX_ADDRESSES, MAX_TEXT, render_members, strip_message, strip_url
 from tests.proxy_addons.audit.kit import close, decision, event
 
-MEMBERS = {
+FETCH = FetchRecord(
+    tool="web_fetch",
+    agent="local",
+    profile="default",
+    policy="p1",
+    fetch_id="f1",
+    url="https://example.com/",
+    outcome=FetchOutcome.SUCCESS,
+)
+MEMBERS: dict[str, tuple[Record, str]] = {
     "decision": (
         decision(),
-        "agent profile policy fetch_id hop method url query_digest verdict rule detail would_refuse addresses "
-        "status ms",
+        """agent profile policy fetch_id hop method url query_digest verdict rule detail would_refuse
+        addresses status ms""",
     ),
     "close": (
         close(3),
-        "decision agent fetch_id hop verdict rule detail addresses tls status media_type wire_bytes "
-        "decoded_bytes ms",
+        """decision agent fetch_id hop verdict rule detail addresses tls status media_type wire_bytes
+        decoded_bytes ms""",
     ),
     "fetch": (
-        FetchRecord(
-            tool="web_fetch",
-            agent="local",
-            profile="default",
-            policy="p1",
-            fetch_id="f1",
-            url="https://example.com/",
-            outcome=FetchOutcome.SUCCESS,
-        ),
-        "tool agent profile policy fetch_id url query_digest outcome failure rule detail final_url status "
-        "truncated extraction text_sha256 bytes ms",
+        FETCH,
+        """tool agent profile policy fetch_id url query_digest outcome failure rule detail final_url status
+        truncated extraction text_sha256 bytes ms""",
     ),
     "event": (event(), "event detail facts"),
 }

@@ -41,6 +41,7 @@ TAILS: dict[str, Callable[[bytes], bytes]] = {
     "a whole line whose hash does not fit": lambda line: line.replace(b"GET", b"PUT"),
     "zeros, as a power cut leaves them": lambda _: bytes(4096),
     "zeros and a newline": lambda _: bytes(100) + b"\n",
+    "a line repeated": lambda line: line,
     "several broken lines": lambda line: line[:40] + b"\n" + line[40:] + line[:9],
 }
 

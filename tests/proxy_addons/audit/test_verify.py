@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def first_finding(directory: Path, **options: object) -> tuple[str, int, Check]:
-    finding = next(f for chain in verify(directory, **options).chains for f in chain.findings)  # type: ignore[arg-type]
+    finding = next(f for chain in verify(directory, **options).chains for f in chain.findings)
     return finding.file, finding.line, finding.check
 
 

@@ -308,7 +308,7 @@ def test_a_failing_fsync_makes_the_log_unavailable_until_one_works(tmp_path: Pat
 
 
 def test_lines_in_doubt_are_written_again_before_the_next_fsync(tmp_path: Path) -> None:
-    """After a failed fsync the system holds the pages for clean; here what reached the disk is spoiled meanwhile."""
+    """After a failed fsync the system takes the pages for clean, so only a fresh write makes them go."""
     sync = FailingSync()
     log = open_log(tmp_path, fsync=sync)
     log.append(decision())
