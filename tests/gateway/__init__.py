@@ -1,0 +1,1 @@
+"""The real gateway, attacked: every entry path, every known bypass."""
