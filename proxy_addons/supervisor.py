@@ -192,8 +192,8 @@ class Supervisor:
     # --- workers -------------------------------------------------------------------------------------------------
 
     async def _await_ready(self, ready: list["asyncio.Future[None]"]) -> None:
-        stopping = asyncio.create_task(self._stopping.wait())
-        everyone = asyncio.gather(*ready)
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stopping.wait())
+        everyone: asyncio.Future[Any] = asyncio.gather(*ready)
         try:
             done, _ = await asyncio.wait(
                 {everyone, stopping}, timeout=READY_SECONDS, return_when=asyncio.FIRST_COMPLETED

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 HookFunction = Callable[[Any], Awaitable[None] | None]
 
 
-class Dispatcher(addonmanager.AddonManager):  # type: ignore[misc]  # untyped base
+class Dispatcher(addonmanager.AddonManager):
     """The addon chain of one worker, in its literal order."""
 
     def __init__(self, master: Master, sessions: Sessions, recorder: Recorder) -> None:
@@ -53,7 +53,7 @@ class Dispatcher(addonmanager.AddonManager):  # type: ignore[misc]  # untyped ba
         for position, function in enumerate(functions):
             try:
                 waiting = function(data)
-            except Exception as error:  # law 5
+            except Exception as error:  # noqa: BLE001 (law 5)
                 self._fail(name, data, error)
                 return None
             if waiting is not None:
@@ -69,7 +69,7 @@ class Dispatcher(addonmanager.AddonManager):  # type: ignore[misc]  # untyped ba
                 more = function(data)
                 if more is not None:
                     await more
-        except Exception as error:  # law 5
+        except Exception as error:  # noqa: BLE001 (law 5)
             self._fail(name, data, error)
 
     async def handle_lifecycle(self, event: hooks.Hook) -> None:

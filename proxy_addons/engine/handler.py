@@ -30,7 +30,7 @@ MAX_WRITE_BUFFER = 1 << 17
 _POLL_SECONDS = 0.02
 
 
-class GateHandler(mode_servers.ProxyConnectionHandler):  # type: ignore[misc]  # untyped base
+class GateHandler(mode_servers.ProxyConnectionHandler):
     """Implements `hops.ConnectionControl`."""
 
     def __init__(
@@ -72,7 +72,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):  # type: ignore[misc]  #
         """A close-delimited body that ends by a reset is broken: remember which it was."""
         io = self.transports[origin]
         if isinstance(origin, Origin) and io.reader is not None:
-            io.reader = cast(asyncio.StreamReader, _ResetSpy(io.reader, origin))
+            reader = cast(asyncio.StreamReader, io.reader)
+            io.reader = cast(asyncio.StreamReader, _ResetSpy(reader, origin))
 
     def arm(self, seconds: float, why: str) -> None:
         """Close the connection unless disarmed or re-armed within `seconds`."""
@@ -101,7 +102,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):  # type: ignore[misc]  #
 
     def _drop(self, connection: Connection, why: str) -> None:
         io = self.transports[connection]
-        if io.writer is not None:
+        if isinstance(io.writer, asyncio.StreamWriter):
             io.writer.transport.abort()
         connection.state = ConnectionState.CLOSED
         if io.handler is not None:
@@ -205,10 +206,10 @@ class GateHandler(mode_servers.ProxyConnectionHandler):  # type: ignore[misc]  #
         if io is None:
             return
         if asyncio.current_task() is io.handler:
-            while self._client_must_wait():
+            while self._client_must_wait():  # noqa: ASYNC110 (mitmproxy's state tells nobody)
                 await asyncio.sleep(_POLL_SECONDS)
         else:
-            while self._origins_must_wait():
+            while self._origins_must_wait():  # noqa: ASYNC110 (the same)
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _client_must_wait(self) -> bool:

@@ -82,6 +82,8 @@ class Session:
     control: ConnectionControl
     recorder: "Recorder"
     tunnel: Tunnel | None = None
+    line: RequestLine | None = None
+    """The HTTP/1 request line read last; its hop begins in the same event."""
     http_layers: list[Buffering] = field(default_factory=list)
     tls_to_listener: bool = False
     tls_in_tunnel: bool = False

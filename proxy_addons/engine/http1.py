@@ -9,10 +9,13 @@ N14  heads had no bound: 64 KiB both ways.
 import re
 from typing import Any
 
+import h11
+from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
 from mitmproxy import http
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer
-from mitmproxy.proxy.layers.http import ReceiveHttp, _http1
+from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestHeaders, ResponseProtocolError
 
 from proxy_addons.engine.hops import Origin, Session
@@ -27,7 +30,7 @@ NOWHERE = "invalid.invalid"
 """The host of a request whose target names none; such a hop is always refused, and never dialled."""
 
 
-class GateHttp1Server(_http1.Http1Server):  # type: ignore[misc]  # untyped base
+class GateHttp1Server(_http1.Http1Server):
     """The client's side."""
 
     def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
@@ -55,6 +58,9 @@ class GateHttp1Server(_http1.Http1Server):  # type: ignore[misc]  # untyped base
         except ValueError:
             yield from self._refuse(not_http("malformed request head"))
             return
+        session = session_of(self.context)
+        if session is not None:
+            session.line = line
         _address(self.request, line)
         yield ReceiveHttp(RequestHeaders(self.stream_id, self.request, size == 0))
         self.body_reader = make_body_reader(size)
@@ -77,7 +83,7 @@ class GateHttp1Server(_http1.Http1Server):  # type: ignore[misc]  # untyped base
         yield commands.CloseConnection(self.conn)
 
 
-class GateHttp1Client(_http1.Http1Client):  # type: ignore[misc]  # untyped base
+class GateHttp1Client(_http1.Http1Client):
     """The origin's side."""
 
     def __init__(self, context: context.Context) -> None:
@@ -116,7 +122,8 @@ class GateHttp1Client(_http1.Http1Client):  # type: ignore[misc]  # untyped base
                 continue
             client = top.context.layers[-1]
             if (
-                connection.address == self.conn.address
+                isinstance(self.conn, Origin)
+                and connection.address == self.conn.address
                 and isinstance(client, GateHttp1Client)
                 and client.is_idle
             ):
@@ -138,7 +145,7 @@ class GateHttp1Client(_http1.Http1Client):  # type: ignore[misc]  # untyped base
 
     def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A close-delimited body that ends by a reset is broken; by a FIN it cannot be told from a whole one."""
-        cut = isinstance(event, events.ConnectionClosed) and isinstance(self.body_reader, _http1.Http10Reader)
+        cut = isinstance(event, events.ConnectionClosed) and isinstance(self.body_reader, Http10Reader)
         if cut and isinstance(self.conn, Origin) and self.conn.was_reset:
             yield from self._fail("connection reset in a close-delimited body")
             return
@@ -150,13 +157,13 @@ class GateHttp1Client(_http1.Http1Client):  # type: ignore[misc]  # untyped base
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR))
 
 
-class TrailerlessChunkedReader(_http1.ChunkedReader):  # type: ignore[misc]  # untyped base
+class TrailerlessChunkedReader(ChunkedReader):
     """A chunked body whose trailers are read and dropped (N3)."""
 
     def __call__(self, buffer: Any) -> Any:
         event = super().__call__(buffer)
-        if isinstance(event, _http1.h11.EndOfMessage) and event.headers:
-            return _http1.h11.EndOfMessage()
+        if isinstance(event, h11.EndOfMessage) and event.headers:
+            return h11.EndOfMessage()
         return event
 
 
@@ -165,8 +172,8 @@ def make_body_reader(expected_size: int | None) -> Any:
     if expected_size is None:
         return TrailerlessChunkedReader()
     if expected_size == -1:
-        return _http1.Http10Reader()
-    return _http1.ContentLengthReader(expected_size)
+        return Http10Reader()
+    return ContentLengthReader(expected_size)
 
 
 def make_error_response(status_code: int, message: str = "") -> bytes:
@@ -188,7 +195,6 @@ def _address(request: http.Request, line: RequestLine) -> None:
     data = request.data
     data.method = line.method.encode("ascii")
     data.http_version = line.version.encode("ascii")
-    request.fetchd_line = line
     target = line.target
     if line.form is TargetForm.ORIGIN:
         data.path = line.raw_target.encode("utf-8", "surrogateescape")

@@ -17,7 +17,7 @@ MAX_STREAMS = 100
 """Concurrent streams we grant a client: what common servers grant."""
 
 
-class GateHttp2Server(_http2.Http2Server):  # type: ignore[misc]  # untyped base
+class GateHttp2Server(_http2.Http2Server):
     """The client's side."""
 
     def handle_h2_event(self, event: h2.events.Event) -> layer.CommandGenerator[bool]:

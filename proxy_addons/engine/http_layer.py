@@ -16,7 +16,7 @@ from proxy_addons.engine.http1 import GateHttp1Client
 from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
-class GateHttpLayer(HttpLayer):  # type: ignore[misc]  # untyped base
+class GateHttpLayer(HttpLayer):
     """Implements `hops.Buffering`."""
 
     def __init__(self, context: context.Context, mode: HTTPMode, session: Session) -> None:
@@ -61,6 +61,7 @@ class GateHttpLayer(HttpLayer):  # type: ignore[misc]  # untyped base
         """Reuse what may be reused, else open a new one on the hop's account."""
         self._purge()
         stream = self.command_sources[event]
+        assert isinstance(stream, GateStream)
         hop = stream.hop
         connection = self._reusable(event, hop) if reuse else None
         if connection is not None:

@@ -25,7 +25,7 @@ _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |$)")
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-class RefuseLayer(layer.Layer):  # type: ignore[misc]  # untyped base
+class RefuseLayer(layer.Layer):
     """Answers once and closes. Never opens a connection, never reads."""
 
     def __init__(self, context: context.Context, verdict: Verdict, session: Session | None) -> None:

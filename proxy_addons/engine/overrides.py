@@ -6,6 +6,7 @@ name has moved all the same, the worker does not start.
 
 import inspect
 import os
+import sys
 from importlib.metadata import version
 
 from mitmproxy import addonmanager, http, options
@@ -29,7 +30,7 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
                         "state_stream_request_body", "state_stream_response_body", "start_response_stream",
                         "send_response", "passthrough")),
     (mhttp.HttpLayer, ("make_stream", "get_connection", "event_to_child")),
-    (mhttp.websocket, ("WebsocketLayer",)),
+    (websocket, ("WebsocketLayer",)),
     (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
     (_http1.Http1Server, ("read_headers", "read_body", "mark_done")),
     (_http1.Http1Client, ("send", "read_headers", "read_body", "mark_done")),
@@ -61,16 +62,18 @@ def drop_key_log() -> None:
 
 def install_overrides() -> None:
     """Put our layers in place; raises IncompatibleMitmproxyError. Idempotent."""
+    if sys.flags.optimize:
+        raise IncompatibleMitmproxyError("python -O removes the guards of mitmproxy's layers; run without it")
     check_names()
     _http1.make_body_reader = make_body_reader
     _http1.make_error_response = make_error_response
-    mhttp.Http1Server = GateHttp1Server
-    mhttp.Http1Client = GateHttp1Client
-    mhttp.Http2Server = GateHttp2Server
-    mhttp.Server = Origin
-    mhttp.websocket.WebsocketLayer = GateWebsocketLayer
+    mhttp.Http1Server = GateHttp1Server  # type: ignore[misc]
+    mhttp.Http1Client = GateHttp1Client  # type: ignore[misc]
+    mhttp.Http2Server = GateHttp2Server  # type: ignore[misc]
+    mhttp.Server = Origin  # type: ignore[misc]
+    websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.
-    http.MessageData.__post_init__ = lambda self: None
+    http.MessageData.__post_init__ = lambda self: None  # type: ignore[method-assign]
 
 
 def check_names() -> None:

@@ -36,7 +36,8 @@ def refuse_bytes(session: Session, verdict: Verdict) -> bytes:
         context, verdict = HopContext("-", 0, policy_name(session.entry.profile)), AUDIT_UNAVAILABLE
     response = _response(render_refusal(verdict, context, session.entry.profile))
     response.headers["Connection"] = "close"
-    return http1.assemble_response(response)
+    raw: bytes = http1.assemble_response(response)
+    return raw
 
 
 def _response(answer: WireAnswer) -> http.Response:

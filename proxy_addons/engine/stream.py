@@ -29,7 +29,7 @@ from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, 
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
 
-class HopTimeUp(events.Event):  # type: ignore[misc]  # untyped base
+class HopTimeUp(events.Event):
     """A hop's whole time is spent; addressed to its stream."""
 
     def __init__(self, stream: "GateStream") -> None:
@@ -47,7 +47,7 @@ def time_is_up(hop: Hop) -> Verdict:
     return refuse(Rule.TOTAL_TIMEOUT, f"request to {hop.display} timed out", failure=Failure.SOFT)
 
 
-class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
+class GateStream(HttpStream):
     """The stream of one hop; `self.hop` is set from the first hook on."""
 
     hop: Hop
@@ -80,6 +80,7 @@ class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
                 return False  # an odd target is for the admission ladder to name
             self.hop.refuse(not_http("malformed request head"))
         else:
+            assert self.flow.response is not None
             try:
                 mhttp.validate_headers(self.flow.response)
             except ValueError:
@@ -97,7 +98,7 @@ class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
             session, secrets.token_hex(8), request.method, profile, session.entry.agent,
             loop.time() + profile.total_timeout,
         )  # fmt: skip
-        self.hop.line = getattr(request, "fetchd_line", None)
+        self.hop.line = None if request.is_http2 else session.line
         attach_hop(self.flow, self.hop)
 
     def _start_timer(self) -> None:
@@ -168,7 +169,7 @@ class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
             yield from steps
         except RefusedBody:
             yield from self._answer()
-        except Exception:  # law 5
+        except Exception:  # noqa: BLE001 (law 5)
             self.hop.refuse(INTERNAL)
             yield from self._answer()
         else:
@@ -202,7 +203,9 @@ class GateStream(HttpStream):  # type: ignore[misc]  # untyped base
         self._start_timer()
         return bool((yield from super().check_killed(emit_error_hook)))
 
-    def handle_protocol_error(self, event: events.Event) -> layer.CommandGenerator[None]:
+    def handle_protocol_error(
+        self, event: RequestProtocolError | ResponseProtocolError
+    ) -> layer.CommandGenerator[None]:
         """An origin that fails before its head was passed on gives our answer in place of an HTML page."""
         if (
             isinstance(event, ResponseProtocolError)

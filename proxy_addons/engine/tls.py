@@ -10,17 +10,18 @@ from collections import OrderedDict
 from mitmproxy import ctx, tls
 from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
+from mitmproxy.proxy.context import Context
 from OpenSSL import SSL
 
 MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
 
 
-class GateTls(tlsconfig.TlsConfig):  # type: ignore[misc]  # untyped base
+class GateTls(tlsconfig.TlsConfig):
     """The `tls_*` hooks. mitmproxy knows the addon by its name."""
 
     name = "tlsconfig"
-    request = None
+    request = None  # type: ignore[assignment]  # the hook that answers CRL paths is taken out
 
     def __init__(self) -> None:
         self._contexts: OrderedDict[tuple[str | None, str | None], SSL.Context] = OrderedDict()
@@ -49,7 +50,7 @@ class GateTls(tlsconfig.TlsConfig):  # type: ignore[misc]  # untyped base
         )
         connection.set_accept_state()
 
-    def _make_context(self, where: tls.context.Context) -> SSL.Context:
+    def _make_context(self, where: Context) -> SSL.Context:
         entry = self.get_cert(where)
         minimum = net_tls.Version[ctx.options.tls_version_client_min]
         # The undecorated function: stock shares one context between hosts and sets the leaf on each connection.

@@ -15,7 +15,7 @@ from proxy_addons.policy.verdicts import Rule, refuse
 _KEPT_MESSAGES = 1
 
 
-class GateWebsocketLayer(websocket.WebsocketLayer):  # type: ignore[misc]  # untyped base
+class GateWebsocketLayer(websocket.WebsocketLayer):
     """Counts raw bytes both ways against the profile's byte cap."""
 
     def __init__(self, context: context.Context, flow: http.HTTPFlow) -> None:
