@@ -8,7 +8,8 @@
         assert dns.count("flip.example", "A") == 1
 
 The last outcome of a script stays. A scripted name without a script for the asked type answers NODATA; a name
-without any script answers `default` (NXDOMAIN). Names are compared without case and trailing dot.
+without any script answers `default` (NXDOMAIN; a callable is asked each time). Names are compared without case and
+trailing dot.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def in_turn(*outcomes: Outcome) -> Script:
 class ScriptedDns(ThreadedServer):
     """Listens with UDP and TCP on `host`:`port` (one free port for both)."""
 
-    def __init__(self, host: str = "127.0.0.1", default: Outcome = NXDOMAIN) -> None:
+    def __init__(self, host: str = "127.0.0.1", default: Outcome | Script = NXDOMAIN) -> None:
         super().__init__("scripted-dns")
         self.host = host
         self.default = default
@@ -254,7 +255,8 @@ class ScriptedDns(ThreadedServer):
             if script is not None:
                 outcome = script(query)
             else:
-                outcome = self.default if types is None else NODATA
+                default = self.default(query) if callable(self.default) else self.default
+                outcome = default if types is None else NODATA
         await self._play(outcome, message, transport, send)
 
     async def _play(
