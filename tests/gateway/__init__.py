@@ -1,1 +1,1 @@
-"""The real gateway, attacked: every entry path, every known bypass."""
+"""The whole gateway, attacked from outside: a real process between real clients, origins and DNS."""
