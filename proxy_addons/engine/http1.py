@@ -200,7 +200,8 @@ def _address(request: http.Request, line: RequestLine) -> None:
         data.path = line.raw_target.encode("utf-8", "surrogateescape")
         data.host, data.scheme = NOWHERE, b"http"
     elif target is not None and target.host and target.port is not None:
-        data.host, data.port = target.dns_name, target.port
+        # "." alone is a host and no DNS name; an empty one would make mitmproxy look at the Host field.
+        data.host, data.port = target.dns_name or NOWHERE, target.port
         data.scheme = b"" if line.form is TargetForm.AUTHORITY else target.scheme.encode("ascii")
         data.authority = target.authority.encode("ascii") if line.form is TargetForm.AUTHORITY else b""
         data.path = b"" if line.form is TargetForm.AUTHORITY else target.request_path.encode("ascii")
