@@ -18,7 +18,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,8 @@ from proxy_addons.policy.config import Config, parse_config
 
 logger = logging.getLogger(__name__)
 
+WORKER = ("-m", "proxy_addons.worker")
+"""What the interpreter is told to run as a worker."""
 READY_SECONDS = 60.0
 """For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
 STOP_SECONDS = 10.0
@@ -86,8 +88,8 @@ def parse_gateway_spec(text: str) -> GatewaySpec:
 class Supervisor:
     """The workers of one gateway."""
 
-    def __init__(self, spec: GatewaySpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: GatewaySpec, worker: Sequence[str] = WORKER) -> None:
+        self._spec, self._worker = spec, worker
         self._stack = ExitStack()
         self._stopping = asyncio.Event()
         self._workers: set[asyncio.Task[None]] = set()
@@ -211,7 +213,7 @@ class Supervisor:
         delay = RESTART_DELAY
         while not self._stopping.is_set():
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "proxy_addons.worker",
+                sys.executable, *self._worker,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )  # fmt: skip
@@ -267,10 +269,10 @@ def say(**what: object) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201 (the protocol with our parent)
 
 
-async def serve(text: str) -> int:
-    """Run a gateway as told; the exit code."""
+async def serve(text: str, worker: Sequence[str] = WORKER) -> int:
+    """Run a gateway as told; the exit code. Tests put a faulty `worker` in place of the real one."""
     try:
-        supervisor = Supervisor(parse_gateway_spec(text))
+        supervisor = Supervisor(parse_gateway_spec(text), worker)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, supervisor.stop)
