@@ -148,10 +148,10 @@ class Dialer:
             )
             if done and late:
                 first = done.pop().result()
-                patience = max(0.0, deadline - loop.time())
-                if any(map(_is_routable, self._decide(host, port, [first], profile).allowed)):
-                    patience = min(patience, OTHER_TYPE_DELAY[first.rtype])
-                await asyncio.wait(late, timeout=patience)
+                left = max(0.0, deadline - loop.time())
+                _, late = await asyncio.wait(late, timeout=min(left, OTHER_TYPE_DELAY[first.rtype]))
+                if late and not any(map(_is_routable, self._decide(host, port, [first], profile).allowed)):
+                    await asyncio.wait(late, timeout=max(0.0, deadline - loop.time()))
         finally:
             for task in tasks.values():
                 task.cancel()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ssl
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+import brotli
 import dns.flags
 import dns.message
 import dns.query
 import dns.rcode
 import pytest
+from backports import zstd
 
 from tests.kit import replies
-from tests.kit.bodies import Coding, encode_body
+from tests.kit.bodies import Coding, bomb, encode_body
 from tests.kit.client import Closing, NoResponseError, RawConnection, Response, open_connection
 from tests.kit.client_h2 import H2Client, StreamResetError
 from tests.kit.dns import (
@@ -267,6 +272,23 @@ class TestListeners:
         port = free_port("127.0.0.13", "127.0.0.14", "::1")
         with CountingListener("127.0.0.13", port), CountingListener("::1", port) as v6:
             assert v6.port == port
+
+
+@pytest.mark.parametrize(
+    ("coding", "inflate"),
+    [
+        (Coding.GZIP, gzip.decompress),
+        (Coding.DEFLATE, zlib.decompress),
+        (Coding.RAW_DEFLATE, lambda data: zlib.decompress(data, -15)),
+        (Coding.BR, brotli.decompress),
+        (Coding.ZSTD, zstd.decompress),
+    ],
+)
+def test_bodies_and_bombs_inflate_to_what_they_say(coding: Coding, inflate: Callable[[bytes], bytes]) -> None:
+    packed = bomb(coding, (3 << 20) + 5)
+    assert len(packed) < 40_000
+    assert inflate(packed) == bytes((3 << 20) + 5)
+    assert inflate(encode_body(b"text", coding)) == b"text"
 
 
 def test_the_package_says_what_it_holds() -> None:
