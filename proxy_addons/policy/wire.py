@@ -27,8 +27,10 @@ PROXY_STATUS = "Proxy-Status"
 DAEMON_SCHEME = "Fetchd-Daemon"
 PROBLEM_TYPE = "application/problem+json"
 PROBLEM_URI = "urn:fetchd:rule:"
-MAX_PROBLEM_BYTES = 64 << 10
-"""What a reader of a problem document takes at the most."""
+MAX_PROBLEM_BYTES = 1 << 20
+"""What a reader of a problem document takes at the most. A redirect's message holds two paths and the document a
+third; each may fill a head of 64 KiB with octets that take three characters when percent-encoded.
+"""
 
 MAX_HOP = 999
 """The largest hop number that a daemon may name; its chains end at 5 (SPEC 1.4)."""

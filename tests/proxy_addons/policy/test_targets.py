@@ -163,6 +163,9 @@ class TestTwoBindings:
         target = parse_or_none(text)
         assert (target and target.host) == host
 
+    def test_a_caret_in_a_path_is_encoded(self) -> None:
+        assert parse_target("https://h.example/a^b?c^d").request_path == "/a%5Eb?c^d"
+
     @given(
         st.lists(
             st.sampled_from(

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from proxy_addons.policy import wire
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.hosts import HostRules, parse_host_pattern
-from proxy_addons.policy.limits import DEFAULT_PROFILE
+from proxy_addons.policy.limits import DEFAULT_PROFILE, MAX_HEAD_BYTES
+from proxy_addons.policy.redirects import decide_redirect, parse_locations
+from proxy_addons.policy.targets import parse_target
 from proxy_addons.policy.verdicts import ALLOWED, RULES, Failure, Outcome, Rule, refuse
 from proxy_addons.policy.wire import (
     DaemonRequest,
@@ -170,6 +172,21 @@ def test_a_message_about_a_hostile_url_stays_valid() -> None:
     assert_valid(render_refusal(method, CONTEXT))
 
 
+def test_the_longest_message_about_a_redirect_is_read_back() -> None:
+    """Source and target each fill a head, with octets that are percent-encoded."""
+    source = parse_locations(parse_target("https://a.example/"), [b"/" + b"\xff" * MAX_HEAD_BYTES])
+    assert source is not None
+    decision = decide_redirect(
+        source, 302, [b"http://b.example/" + b"\xff" * MAX_HEAD_BYTES], 0, "GET", PROFILE
+    )
+    assert decision.verdict.rule is Rule.DOWNGRADE
+    answer = render_refusal(decision.verdict, replace(CONTEXT, url=source.display), PROFILE)
+    assert_valid(answer)
+    document = parse_problem(answer.body)
+    assert document is not None
+    assert document["detail"] == decision.verdict.message
+
+
 def test_allowed_fields_are_read_back() -> None:
     assert render_allowed_fields(CONTEXT) == (
         (b"Fetchd-Verdict", b"allowed"),
@@ -252,7 +269,7 @@ def test_what_is_not_the_gateways_word_is_none(fields: list[tuple[bytes, bytes]]
         pytest.param(b'{"detail": "\xff"}', id="not UTF-8"),
         pytest.param(b'{"detail": "x", "n": ' + b"9" * 5000 + b"}", id="a number of 5,000 digits"),
         pytest.param(b"[" * 60_000, id="60,000 brackets"),
-        pytest.param(b'{"detail": "' + b"x" * (64 << 10) + b'"}', id="too long"),
+        pytest.param(b'{"detail": "' + b"x" * (1 << 20) + b'"}', id="too long"),
     ],
 )
 def test_what_is_no_problem_document_is_none(body: bytes) -> None:
