@@ -88,7 +88,10 @@ def _canonical_name(name: str) -> str | None:
 
 
 def _complaint(text: str) -> str:
-    return f'host pattern "{text}" is not *, a host name or *.name with optional :port; write docs.rs or *.docs.rs:443'
+    return (
+        f'host pattern "{text}" is not *, a host name or *.name with optional :port; '
+        "write docs.rs or *.docs.rs:443"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,6 +274,7 @@ DNS_NAMES = [
     ("https://example.com../", "example.com..", "an empty last label stays, so that no look-up can take it"),
     ("https://127.0.0.1../", "127.0.0.1..", "nor does it turn into an address"),
     ("https://.example.com/", ".example.com", "an empty first label stays"),
+    ("https://./", "", "the root alone is no name"),
 ]
 
 
