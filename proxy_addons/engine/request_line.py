@@ -43,6 +43,8 @@ def parse_request_line(line: bytes) -> RequestLine | None:
         return None
     method, version = match[1].decode("ascii"), match[3].decode("ascii")
     raw = match[2].decode("utf-8", "surrogateescape")
+    if method.upper() == "CONNECT" != method:
+        return None  # mitmproxy would take it for the method it is not
     if method == "CONNECT":
         return RequestLine(method, raw, version, TargetForm.AUTHORITY, parse_connect_target(raw))
     if raw.startswith("/"):

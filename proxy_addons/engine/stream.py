@@ -94,8 +94,10 @@ class GateStream(HttpStream):
         session, request = self._session, self.flow.request
         profile = session.entry.profile
         loop = asyncio.get_running_loop()
+        # mitmproxy's `method` is upper case whatever was sent; methods are not (RFC 9110, 9.1), and it goes out as sent.
+        method = request.data.method.decode("ascii", "backslashreplace")
         self.hop = Hop(
-            session, secrets.token_hex(8), request.method, profile, session.entry.agent,
+            session, secrets.token_hex(8), method, profile, session.entry.agent,
             loop.time() + profile.total_timeout,
         )  # fmt: skip
         self.hop.line = None if request.is_http2 else session.line
