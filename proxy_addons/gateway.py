@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from proxy_addons.addons.identity import Identity  # noqa: E402
 from proxy_addons.addons.integrity import Integrity  # noqa: E402
 from proxy_addons.addons.request_body import RequestBody  # noqa: E402
 from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
+from proxy_addons.audit.errors import AuditUnavailableError  # noqa: E402
 from proxy_addons.audit.keys import AuditKeys  # noqa: E402
 from proxy_addons.audit.sink import AuditSink  # noqa: E402
 from proxy_addons.audit.writer import AuditLog  # noqa: E402
@@ -59,7 +61,8 @@ class WorkerSpec:
 
     config: Config
     state_dir: Path
-    series: str
+    series: tuple[str, ...]
+    """Names of audit chains; the worker owns the first that no other process holds."""
     ledger: Path
     roots: Path | None
     secret: str
@@ -92,7 +95,7 @@ def parse_worker_spec(text: str) -> WorkerSpec:
     return WorkerSpec(
         config=parse_config(told["config"], source="the supervisor"),
         state_dir=Path(told["state_dir"]),
-        series=told["series"],
+        series=tuple(told["series"]),
         ledger=Path(told["ledger"]),
         roots=Path(told["roots"]) if told["roots"] is not None else None,
         secret=told["secret"],
@@ -188,7 +191,7 @@ def _nameservers(config: Config) -> list[Nameserver]:
 async def serve(spec: WorkerSpec) -> None:
     """Run one worker until it is told to stop."""
     keys = AuditKeys.load_or_create(spec.state_dir / "keys")
-    log = AuditLog.open(spec.state_dir / "audit", spec.series, keys)
+    log = _open_log(spec, keys)
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
         gateway = Gateway(spec, log)
@@ -201,6 +204,14 @@ async def serve(spec: WorkerSpec) -> None:
         keeper.cancel()
         await asyncio.wait([keeper])
         log.close()
+
+
+def _open_log(spec: WorkerSpec, keys: AuditKeys) -> AuditLog:
+    *others, last = spec.series
+    for series in others:
+        with suppress(AuditUnavailableError):
+            return AuditLog.open(spec.state_dir / "audit", series, keys)
+    return AuditLog.open(spec.state_dir / "audit", last, keys)
 
 
 def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, gateway: Gateway) -> None:

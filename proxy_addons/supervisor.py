@@ -43,6 +43,8 @@ WORKER = ("-m", "proxy_addons.worker")
 READY_SECONDS = 60.0
 """For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
 STOP_SECONDS = 10.0
+PRIVATE_SERIES = tuple(f"private-{number}" for number in range(64))
+"""Audit chains of private gateways: each takes the first that no other process holds."""
 RESTART_DELAY = 0.1
 MAX_RESTART_DELAY = 5.0
 
@@ -148,11 +150,12 @@ class Supervisor:
         own = (*spec.own, *((host, port) for host, port, _ in listeners))
         own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
         worker = WorkerSpec(
-            config, spec.state_dir, "", ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own))
+            config, spec.state_dir, (), ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own))
         )
+        if spec.private:
+            return authority, [replace(worker, series=PRIVATE_SERIES)]
         count = config.gateway.workers or os.cpu_count() or 1
-        name = f"private-{os.getpid()}" if spec.private else "gateway"
-        return authority, [replace(worker, series=f"{name}-{index}") for index in range(count)]
+        return authority, [replace(worker, series=(f"gateway-{index}",)) for index in range(count)]
 
     def _lock(self, path: Path) -> None:
         """One gateway a state directory: two would fight over audit chains."""

@@ -1,0 +1,84 @@
+"""One installation: the gateway, the daemon's tools and the operator's listener, started and stopped together.
+
+The composition root behind `fetchd up` and the demo.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fetchd.app import open_audit_log, open_web_fetch
+from fetchd.core.caller import Caller
+from fetchd.faces.http import make_app
+from fetchd.faces.operator import make_operator_app
+from fetchd.gateway_process import Gateway, GatewayProcess, start_gateway
+from fetchd.run_state import RunState, load_or_create_secret, remove_run_state, write_run_state
+from fetchd.serving import listen_on, serving
+from fetchd.settings import LoadedConfig
+
+LOCAL_AGENT = "local"
+"""Whoever reaches the tools listener, until agents have tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A running one. `gateway` is its process, `state` what `run.json` says."""
+
+    gateway: GatewayProcess
+    state: RunState
+    ca_created: bool
+    ca_notes: tuple[str, ...]
+
+
+@asynccontextmanager
+async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[Installation]:
+    """Start everything; stop everything, in reverse order, when the context ends.
+
+    Raises AddressInUseError, GatewayStartError, AuditError, OSError.
+    """
+    config = loaded.config
+    async with AsyncExitStack() as stack:
+        tools_socket = listen_on(config.daemon.host, config.daemon.port)
+        stack.callback(tools_socket.close)
+        operator_socket = listen_on(config.operator.host, config.operator.port)
+        stack.callback(operator_socket.close)
+        tools, operator = tools_socket.getsockname()[:2], operator_socket.getsockname()[:2]
+
+        secret = await asyncio.to_thread(load_or_create_secret, state_dir)
+        gateway = await start_gateway(config, loaded.source, state_dir, secret, own=(tools, operator))
+        stack.push_async_callback(gateway.stop)
+
+        log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
+        host, port, _ = gateway.listeners[0]
+        web_fetch = await stack.enter_async_context(open_web_fetch(Gateway(host, port, secret), log))
+        caller = Caller(LOCAL_AGENT, config.profiles[config.daemon.profile])
+        ended = asyncio.ensure_future(gateway.wait())
+        stack.callback(ended.cancel)
+        await stack.enter_async_context(
+            serving(make_app(web_fetch, caller, [_shown(config.daemon.host)]), tools_socket)
+        )
+        operator_app = make_operator_app(lambda: not ended.done(), [_shown(config.operator.host)])
+        await stack.enter_async_context(serving(operator_app, operator_socket))
+
+        state = RunState(
+            pid=os.getpid(),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            config=loaded.source,
+            listeners=gateway.listeners,
+            tools=tools,
+            operator=operator,
+            workers=gateway.workers,
+            ca_path=str(gateway.ca["path"]),
+            ca_expires=str(gateway.ca["expires"]),
+        )
+        write_run_state(state_dir, state)
+        stack.callback(remove_run_state, state_dir)
+        yield Installation(gateway, state, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
