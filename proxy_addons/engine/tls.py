@@ -3,8 +3,10 @@
 N13  any path ending in `/mitmproxy-<serial>.crl` was answered, and options sign with a published CA key: the request
      hook is gone, the options are asserted off at start.
      A context per handshake costs 1.2 ms; one a host is kept here, bounded.
+     Server names are read by IDNA 2003, under which names of today (`xn--strae-oqa.de`, straße) are no names.
 """
 
+import re
 from collections import OrderedDict
 
 from mitmproxy import ctx, tls
@@ -17,6 +19,10 @@ MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
 
 
+_SERVER_NAME = re.compile(rb"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+_SNI_EXTENSION = 0
+
+
 class GateTls(tlsconfig.TlsConfig):
     """The `tls_*` hooks. mitmproxy knows the addon by its name."""
 
@@ -25,6 +31,10 @@ class GateTls(tlsconfig.TlsConfig):
 
     def __init__(self) -> None:
         self._contexts: OrderedDict[tuple[str | None, str | None], SSL.Context] = OrderedDict()
+
+    def tls_clienthello(self, hello: tls.ClientHelloData) -> None:
+        """Take the server name as it is on the wire: it need only be one name that DNS can carry."""
+        hello.context.client.sni = read_server_name(hello.client_hello)
 
     def tls_start_client(self, tls_start: tls.TlsData) -> None:
         """Offer the client a leaf of our CA for the name it asked for."""
@@ -69,3 +79,15 @@ class GateTls(tlsconfig.TlsConfig):
         context.use_certificate(entry.cert.to_cryptography())
         context.use_privatekey(entry.privatekey)
         return context
+
+
+def read_server_name(hello: tls.ClientHello) -> str | None:
+    """The only server name (RFC 6066, 3), or None when there is none, several, or no DNS name."""
+    extensions = getattr(hello._client_hello, "extensions", None)
+    found = (
+        [x.body.server_names for x in extensions.extensions if x.type == _SNI_EXTENSION] if extensions else []
+    )
+    if len(found) != 1 or len(found[0]) != 1 or found[0][0].name_type != 0:
+        return None
+    name: bytes = found[0][0].host_name
+    return name.decode("ascii") if _SERVER_NAME.fullmatch(name) else None
