@@ -19,7 +19,7 @@ from mitmproxy.proxy.layers.http import _http1, _http2
 
 from proxy_addons.engine.hops import Origin
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
-from proxy_addons.engine.http2 import GateHttp2Server
+from proxy_addons.engine.http2 import GateHttp2Server, parse_request_headers
 from proxy_addons.engine.websocket import GateWebsocketLayer
 
 PINNED = "12.3.1"
@@ -34,6 +34,7 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
     (_http1.Http1Server, ("read_headers", "read_body", "mark_done")),
     (_http1.Http1Client, ("send", "read_headers", "read_body", "mark_done")),
+    (_http2, ("parse_h2_request_headers",)),
     (_http2.Http2Server, ("handle_h2_event", "protocol_error")),
     (websocket.WebsocketLayer, ("handle_event",)),
     (server.ConnectionHandler, ("server_event", "drain_writers", "handle_hook", "open_connection", "wakeup")),
@@ -70,6 +71,7 @@ def install_overrides() -> None:
     mhttp.Http1Server = GateHttp1Server  # type: ignore[misc]
     mhttp.Http1Client = GateHttp1Client  # type: ignore[misc]
     mhttp.Http2Server = GateHttp2Server  # type: ignore[misc]
+    _http2.parse_h2_request_headers = parse_request_headers
     mhttp.Server = Origin  # type: ignore[misc]
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.

@@ -94,7 +94,7 @@ class GateStream(HttpStream):
         session, request = self._session, self.flow.request
         profile = session.entry.profile
         loop = asyncio.get_running_loop()
-        # mitmproxy's `method` is upper case whatever was sent; methods are not (RFC 9110, 9.1), and it goes out as sent.
+        # mitmproxy's `method` is upper case whatever was sent; it goes out as sent, so that is what is judged.
         method = request.data.method.decode("ascii", "backslashreplace")
         self.hop = Hop(
             session, secrets.token_hex(8), method, profile, session.entry.agent,
