@@ -26,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml .ci/setup .ci/find-python
 	@sh .ci/setup
 
 demo: $(STAMP) ## Fetch pages through the gateway and see attacks refused; URL=https://... adds a page of yours.
-	@$(PY) -m fetchd.demo $${URL:+"$$URL"}
+	@$(PY) -m tests.demo $${URL:+"$$URL"}
 
 test: $(STAMP) ## Run the tests; ARGS='-k name' is passed on.
 	@$(PY) -m pytest -q --ignore=tests/checks $(ARGS)

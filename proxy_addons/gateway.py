@@ -131,7 +131,8 @@ class Gateway:
         self.master.addons = Dispatcher(self.master, self.sessions, audit)
         self._ledger = SqliteLedger(spec.ledger)
         own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
-        dialer = Dialer(DnsClient(_nameservers(config)), own)
+        longest = max(profile.lookup_timeout for profile in config.profiles.values())
+        dialer = Dialer(DnsClient(_nameservers(config), limit=longest), own)
         self.master.addons.add(
             core.Core(),
             proxyserver.Proxyserver(),

@@ -9,7 +9,7 @@ from mitmproxy import http
 from proxy_addons.chains import ChainLedger
 from proxy_addons.engine.hops import hop_of
 from proxy_addons.policy.limits import MAX_REDIRECTS
-from proxy_addons.policy.redirects import RedirectKind, decide_redirect, ledger_key
+from proxy_addons.policy.redirects import RedirectKind, decide_redirect, ledger_key, render_location
 from proxy_addons.policy.verdicts import Rule, refuse
 
 
@@ -52,3 +52,11 @@ class Chains:
                     hop.refuse(decision.verdict)
                 elif not hop.from_daemon and decision.target is not None:
                     self._ledger.remember(hop.agent, ledger_key(decision.target), decision.hop)
+                    response.headers.fields = (
+                        *(
+                            (name, value)
+                            for name, value in response.headers.fields
+                            if name.lower() != b"location"
+                        ),
+                        (b"Location", render_location(decision.target, locations)),
+                    )

@@ -20,8 +20,8 @@ from .verdicts import ALLOWED, Failure, Rule, Verdict, refuse
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 """The redirect statuses of the Fetch standard; 300, 304, 305 and 306 are ordinary answers."""
 
-
 _NON_ASCII = re.compile(rb"[\x80-\xff]+")
+_VISIBLE = re.compile(rb"[!-~]+")
 
 
 class RedirectKind(Enum):
@@ -77,6 +77,16 @@ def parse_locations(source: Target, locations: Sequence[bytes]) -> Target | None
         return resolve_reference(text, source)
     except TargetParseError:
         return None
+
+
+def render_location(target: Target, locations: Sequence[bytes]) -> bytes:
+    """The Location that a client gets for an allowed redirect: the target as it was judged, with its fragment.
+
+    Clients read an odd Location (`\\\\host`, tabs, bare octets) in ways of their own; this one has a single reading.
+    """
+    fragment = locations[0].partition(b"#")[2]
+    mark = b"#" + fragment if fragment and _VISIBLE.fullmatch(fragment) else b""
+    return f"{target.scheme}://{target.authority}{target.request_path}".encode("ascii") + mark
 
 
 def next_method(status: int, method: str) -> str:

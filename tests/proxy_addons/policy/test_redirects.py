@@ -20,6 +20,7 @@ from proxy_addons.policy.redirects import (
     ledger_key,
     next_method,
     parse_locations,
+    render_location,
 )
 from proxy_addons.policy.targets import parse_target
 from proxy_addons.policy.verdicts import ALLOWED, Failure, Outcome, Rule, Verdict
@@ -330,3 +331,24 @@ def test_no_reading_of_a_path_leaves_the_ledger(path: str) -> None:
         requested = parse_locations(SOURCE, [reading.encode()])
         assert requested is not None
         assert ledger_key(requested) == ledger_key(target), reading
+
+
+@pytest.mark.parametrize(
+    ("location", "rendered"),
+    [
+        pytest.param(b"/next", b"https://a.example/next", id="a relative Location becomes the judged target"),
+        pytest.param(rb"\\b.example\x", b"https://b.example/x", id="backslashes get their one reading"),
+        pytest.param(b"/caf\xe9", b"https://a.example/caf%E9", id="a bare octet is percent-encoded once"),
+        pytest.param(
+            b"/p?q='x'#part", b"https://a.example/p?q='x'#part", id="query as supplied, fragment kept"
+        ),
+        pytest.param(b"/p#a b", b"https://a.example/p", id="a fragment no field may carry is dropped"),
+        pytest.param(b"//b.example:444/", b"https://b.example:444/", id="another port stays"),
+    ],
+)
+def test_an_allowed_redirect_has_one_reading(location: bytes, rendered: bytes) -> None:
+    """What a client is sent to is what was judged."""
+    target = parse_locations(parse_target("https://a.example/start"), [location])
+    assert target is not None
+
+    assert render_location(target, [location]) == rendered
