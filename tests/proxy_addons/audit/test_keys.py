@@ -57,6 +57,17 @@ def test_processes_that_start_together_end_with_the_same_keys(tmp_path: Path) ->
     assert [starter.returncode for starter in starters] == [0] * 4
 
 
+def test_who_comes_second_uses_the_first_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process makes the key between our look and our write."""
+    first = AuditKeys.load_or_create(tmp_path)
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+
+    second = AuditKeys.load_or_create(tmp_path)
+
+    assert (second.public.id, second.query_digest("a")) == (first.public.id, first.query_digest("a"))
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def _other_kind_of_key() -> bytes:
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

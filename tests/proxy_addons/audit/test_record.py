@@ -145,6 +145,16 @@ def test_no_query_hides_in_a_message(case: str) -> None:
     assert strip_message(given_message) == expected
 
 
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x1b", "\n", "\x7f", "\x9b", "\u2028", "\u202e", "\ud800", "\U0001f600"]
+)
+def test_control_and_foreign_characters_are_escapes_that_read_back(character: str) -> None:
+    line = render_members(decision(detail=f"a{character}b").render())
+
+    assert all(" " <= c <= "~" for c in line)
+    assert json.loads("{" + line + "}")["detail"] == f"a{character}b"
+
+
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()), max_size=60)
 ANY_INT = st.integers(min_value=-(2**63), max_value=2**63)
 
