@@ -56,6 +56,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
     def abort(self, why: str) -> None:
         """Drop client and origins now; what was written to the client before is flushed, nothing more is."""
         self._dead = True
+        self.client.error = self.client.error or why  # the dispatcher opens nothing new for it
         logger.debug("connection aborted: %s", why)
         for connection in list(self.transports):
             if connection is self.client:
@@ -153,6 +154,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         elif isinstance(command, commands.ConnectionCommand) and command.connection not in self.transports:
             return  # closed already
         elif isinstance(command, commands.SendData):
+            if self._dead:  # bytes that came in one piece with those on which a hook failed
+                return
             writer = self.transports[command.connection].writer
             if writer is not None and not writer.is_closing():
                 writer.write(command.data)
