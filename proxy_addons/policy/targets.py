@@ -13,7 +13,7 @@ repaired form is what is judged and what is dialled.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import ada_url
@@ -118,7 +118,10 @@ def resolve_reference(reference: str, base: Target) -> Target:
         href: str = ada_url.URL(reference, base.href).href
     except ValueError:
         raise TargetParseError("invalid url") from None
-    return parse_target(href)
+    target = parse_target(href)
+    if not target.query or "?" not in reference.partition("#")[0]:  # none, or the base's own
+        return target
+    return replace(target, query=_query_as_supplied(reference, target.query))
 
 
 def _is_plain(text: str) -> bool:

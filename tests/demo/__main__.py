@@ -17,6 +17,7 @@ from tests.demo.site import Site
 from tests.demo.steps import Step, make_steps
 
 TAIL_LINES = 40
+SAID_WIDTH = 60
 
 
 def main(url: str | None) -> int:
@@ -80,7 +81,7 @@ def _render(results: list[Result]) -> Table:
     for column in ("what", "verdict", "rule"):
         table.add_column(column, min_width=max(map(len, _column(results, column)), default=0), no_wrap=True)
     table.add_column("ms", justify="right", min_width=4)
-    table.add_column("what was said", overflow="ellipsis", no_wrap=True)
+    table.add_column("what was said", no_wrap=True)
     for step, outcome, ms in results:
         colour = "green" if outcome.verdict == "allowed" else "yellow"
         mark = "" if step.is_as_expected(outcome) else " [red]UNEXPECTED[/red]"
@@ -90,7 +91,7 @@ def _render(results: list[Result]) -> Table:
             f"[{colour}]{escape(outcome.verdict)}[/{colour}]",
             escape(outcome.rule or ""),
             f"{ms:.0f}",
-            escape(said),
+            escape(said if len(said) <= SAID_WIDTH else f"{said[:SAID_WIDTH]}…"),
         )
     return table
 
