@@ -1,7 +1,8 @@
 """The target of a hop, and the admission ladder on it (SPEC 1.1), on every entry path.
 
     outside a tunnel   absolute-form only; the request line's own parse is judged
-    CONNECT            parse, port and IP literal are refused there, with the message in the reason phrase
+    CONNECT            parse, port and IP literal are refused there, with the message in the reason phrase; so is a
+                       name that neither DNS nor a certificate can carry
     in a tunnel        origin-form only; scheme by whether TLS was spoken, name and port by the CONNECT
 
 A refused target costs no DNS query and no connection.
@@ -12,10 +13,12 @@ from mitmproxy import http
 from proxy_addons.engine.hops import Hop, Tunnel, hop_of
 from proxy_addons.engine.refusals import not_http
 from proxy_addons.engine.request_line import TargetForm
+from proxy_addons.policy.addresses import AnswerSet, decide_addresses
 from proxy_addons.policy.admission import LADDER, decide_target
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
+from proxy_addons.resolve.resolver import BadNameError, parse_labels
 
 _AT_CONNECT = frozenset({Rule.PORT, Rule.IP_LITERAL})
 INVALID_URL = refuse(Rule.PARSE, "invalid url")
@@ -88,7 +91,21 @@ def mismatch(what: str, tunnel: Target) -> Verdict:
 
 
 def _decide_connect(target: Target, profile: Profile) -> Verdict | None:
+    nameable = _is_dns_name(target.dns_name)
+    rungs = _AT_CONNECT if nameable else _AT_CONNECT | {Rule.HOST}
     for check in LADDER:
-        if check.rule in _AT_CONNECT and check.breaks(target, "CONNECT", profile):
+        if check.rule in rungs and check.breaks(target, "CONNECT", profile):
             return refuse(check.rule, check.message(target, "CONNECT"), subject=target.authority)
-    return None
+    if nameable:
+        return None
+    # No certificate can carry such a name, so inside TLS nothing could be said; its look-up fails unasked (SPEC 1.2).
+    answers = [AnswerSet((), failed=True)]
+    return decide_addresses(target.dns_name, target.port or 0, answers, profile.addresses).verdict
+
+
+def _is_dns_name(name: str) -> bool:
+    try:
+        parse_labels(name)
+    except BadNameError:
+        return False
+    return True
