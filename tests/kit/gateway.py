@@ -110,20 +110,26 @@ class GatewayProcess:
 
     def _read_events(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._watch:
-                self.events.append(json.loads(line))
+        with self.process.stdout as said:
+            for line in said:
+                with self._watch:
+                    self.events.append(json.loads(line))
         with self._watch:
             self.events.append({"event": "ended"})
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.errors.append(line.rstrip())
+        with self.process.stderr as said:
+            for line in said:
+                self.errors.append(line.rstrip())
 
 
 ORIGIN_ADDRESS = "127.0.0.10"
-NAMES = ("a.example", "b.example", "c.example", "denied.example", "www.a.example", "xn--bcher-kva.example")
+NAMES = (
+    "a.example", "b.example", "c.example", "denied.example", "www.a.example", "xn--bcher-kva.example",
+    "xn--strae-oqa.example",
+)  # fmt: skip
+"""The last one (straße) is a name of IDNA 2008 only."""
 
 
 class World:
