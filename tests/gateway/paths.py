@@ -225,6 +225,29 @@ def listener_tls(world: World, proxy: RawConnection) -> RawConnection:
     return proxy.start_tls("localhost", context)
 
 
+def open_way(world: World, proxy: RawConnection, entry: Entry) -> RawConnection:
+    """Where the requests of an HTTP/1.1 way are written, its tunnel and TLS standing (honest names)."""
+    if entry in (Entry.ABSOLUTE_HTTP, Entry.ABSOLUTE_HTTPS):
+        return proxy
+    if entry is Entry.TLS_LISTENER:
+        return listener_tls(world, proxy)
+    outer = listener_tls(world, proxy) if entry is Entry.TLS_LISTENER_CONNECT else proxy
+    ask = Ask()
+    answer = outer.connect(ask.authority(world, entry))
+    if answer.status != 200:
+        raise AssertionError(f"no tunnel: {answer}")
+    if entry is Entry.CONNECT_PLAIN:
+        return outer
+    if entry is Entry.TLS_LISTENER_CONNECT:
+        return TlsInTls(outer, world, ask)
+    return outer.start_tls(ask.host, client_context(world, ask))
+
+
+def request_target(world: World, entry: Entry, path: str) -> str:
+    """The request target by which an HTTP/1.1 way asks for `path`: the whole URL, or in a tunnel the path."""
+    return f"{entry.scheme}://{Ask().authority(world, entry)}{path}" if entry in ABSOLUTE else path
+
+
 class TlsInTls(RawConnection):
     """TLS inside a CONNECT that itself runs inside TLS: Python's sockets cannot be wrapped twice."""
 
