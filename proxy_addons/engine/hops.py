@@ -63,8 +63,13 @@ class ConnectionControl(Protocol):
         """The client has said what it was asked for."""
 
 
-class Buffering(Protocol):
-    """An HTTP layer, as back-pressure sees it."""
+class HttpLayerView(Protocol):
+    """An HTTP layer, as back-pressure and the protocol connections below it see it."""
+
+    session: "Session"
+
+    def has_idle_twin(self, origin: "Origin") -> bool:
+        """Whether another idle HTTP/1 connection goes to the same place."""
 
     def most_queued(self) -> int:
         """Events held by the fullest paused stream."""
@@ -84,7 +89,7 @@ class Session:
     tunnel: Tunnel | None = None
     line: RequestLine | None = None
     """The HTTP/1 request line read last; its hop begins in the same event."""
-    http_layers: list[Buffering] = field(default_factory=list)
+    http_layers: list[HttpLayerView] = field(default_factory=list)
     tls_to_listener: bool = False
     tls_in_tunnel: bool = False
 

@@ -7,7 +7,7 @@ N14  heads had no bound: 64 KiB both ways.
 """
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import h11
 from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
@@ -18,7 +18,7 @@ from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestHeaders, ResponseProtocolError
 
-from proxy_addons.engine.hops import Origin, Session
+from proxy_addons.engine.hops import HttpLayerView, Origin, Session
 from proxy_addons.engine.refusals import not_http, refuse_bytes
 from proxy_addons.engine.request_line import RequestLine, TargetForm, parse_request_line
 from proxy_addons.policy.limits import CLIENT_HEAD_SECONDS, MAX_HEAD_BYTES
@@ -114,21 +114,8 @@ class GateHttp1Client(_http1.Http1Client):
         yield from super().mark_done(request=request, response=response)
 
     def _has_idle_twin(self) -> bool:
-        from proxy_addons.engine.http_layer import GateHttpLayer
-
-        parents = [above for above in self.context.layers if isinstance(above, GateHttpLayer)]
-        for connection, top in parents[-1].connections.items() if parents else ():
-            if connection is self.conn or not isinstance(connection, Origin) or not connection.connected:
-                continue
-            client = top.context.layers[-1]
-            if (
-                isinstance(self.conn, Origin)
-                and connection.address == self.conn.address
-                and isinstance(client, GateHttp1Client)
-                and client.is_idle
-            ):
-                return True
-        return False
+        above = http_layer_of(self.context)
+        return above is not None and isinstance(self.conn, Origin) and above.has_idle_twin(self.conn)
 
     def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
         """One response head: interim answers skipped (N4), size bounded (N14)."""
@@ -181,13 +168,18 @@ def make_error_response(status_code: int, message: str = "") -> bytes:
     return b"HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status_code
 
 
+def http_layer_of(context: context.Context) -> HttpLayerView | None:
+    """The nearest HTTP layer of ours above a layer."""
+    for above in reversed(context.layers):
+        if isinstance(getattr(above, "session", None), Session):
+            return cast(HttpLayerView, above)
+    return None
+
+
 def session_of(context: context.Context) -> Session | None:
     """The session of a layer's connection, as the HTTP layer above it knows it."""
-    for above in reversed(context.layers):
-        session = getattr(above, "session", None)
-        if isinstance(session, Session):
-            return session
-    return None
+    above = http_layer_of(context)
+    return above.session if above is not None else None
 
 
 def _address(request: http.Request, line: RequestLine) -> None:

@@ -17,7 +17,7 @@ from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
 class GateHttpLayer(HttpLayer):
-    """Implements `hops.Buffering`."""
+    """Implements `hops.HttpLayerView`."""
 
     def __init__(self, context: context.Context, mode: HTTPMode, session: Session) -> None:
         super().__init__(context, mode)
@@ -35,6 +35,17 @@ class GateHttpLayer(HttpLayer):
             return 0
         buffers = server.h2_conn.stream_buffers.values()
         return sum(len(chunk.data) for buffer in buffers for chunk in buffer)
+
+    def has_idle_twin(self, origin: Origin) -> bool:
+        """Whether another idle HTTP/1 connection goes to the same place."""
+        return any(
+            twin is not origin
+            and isinstance(twin, Origin)
+            and twin.connected
+            and twin.address == origin.address
+            and _is_idle_h1(top)
+            for twin, top in self.connections.items()
+        )
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, HopTimeUp):

@@ -168,7 +168,7 @@ class GateStream(HttpStream):
 
     def _guarded(self, steps: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
         try:
-            yield from steps
+            yield from self._until_refused(steps)
         except RefusedBody:
             yield from self._answer()
         except Exception:  # noqa: BLE001 (law 5)
@@ -178,6 +178,14 @@ class GateStream(HttpStream):
             # The meter may let the chunk that crosses the cap through (the daemon's requests) and refuse after it.
             if self.hop.refused and not self.hop.answered:
                 yield from self._answer()
+
+    def _until_refused(self, steps: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
+        """`steps`, but not past a `request` hook that failed: stock does not ask, and ends the upload."""
+        for command in steps:
+            yield command
+            if isinstance(command, mhttp.HttpRequestHook) and self.hop.refused:
+                steps.close()
+                return
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         self._talks_upstream = False

@@ -1,1 +1,0 @@
-"""What the daemon keeps: blobs and records."""
