@@ -49,7 +49,8 @@ class Fault(StrEnum):
     """From now on the dialer raises what it never should."""
     DIALER_WHOLE = "dialer-whole"
     LEDGER_GONE = "ledger-gone"
-    LEDGER_GARBAGE = "ledger-garbage"
+    """The file of the redirect ledger is moved away."""
+    LEDGER_BACK = "ledger-back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +223,9 @@ class Surroundings:
             case Fault.DIALER_WHOLE:
                 self._dialer.connect = self._connect
             case Fault.LEDGER_GONE:
-                self._ledger.unlink()
-            case Fault.LEDGER_GARBAGE:
-                self._ledger.write_bytes(b"this is no database " * 4096)
+                self._ledger.rename(self._ledger.with_suffix(".away"))
+            case Fault.LEDGER_BACK:
+                self._ledger.with_suffix(".away").rename(self._ledger)
 
 
 async def _broken_connect(self: object, *_: object) -> None:
