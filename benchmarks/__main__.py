@@ -1,0 +1,85 @@
+"""`python -m benchmarks`: measure, print, write `benchmarks/latest.json`."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks.load import Shape
+from benchmarks.micro import time_functions
+from benchmarks.proxies import Mitmdump, Ours, Proxy, Running, Squid
+from benchmarks.report import Results, print_report, write_json
+from benchmarks.rounds import Row, Sample, measure, summarize
+from benchmarks.stage import HOST, Place, Stage
+
+LATEST = Path(__file__).with_name("latest.json")
+PROXIES = ("fetchd", "fetchd-2", "mitmdump", "squid")
+NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 50))
+@click.option("--requests", default=1500, show_default=True, help="A turn, kept alive; new TLS: a fifth of it.",
+              type=click.IntRange(5, 100_000))  # fmt: skip
+@click.option(
+    "--proxy", "proxies", multiple=True, type=click.Choice(PROXIES), help="Only these; default: all."
+)
+@click.option("--shape", "shapes", multiple=True, type=click.Choice([shape.name.lower() for shape in Shape]))
+@click.option("--output", default=LATEST, show_default=True, type=click.Path(path_type=Path))
+def main(rounds: int, requests: int, proxies: tuple[str, ...], shapes: tuple[str, ...], output: Path) -> None:
+    """Measure what a hop costs: ours, stock mitmdump, squid ssl-bump, side by side on loopback."""
+    console = Console(width=max(118, Console().width))
+    results = run(
+        rounds,
+        requests,
+        proxies or PROXIES,
+        [shape for shape in Shape if not shapes or shape.name.lower() in shapes],
+        console,
+    )
+    print_report(results, console)
+    write_json(results, output)
+
+
+def run(
+    rounds: int, requests: int, wanted: tuple[str, ...], shapes: list[Shape], console: Console
+) -> Results:
+    """Everything that was asked for; raises ProxyStartError, LoadFailedError."""
+    notes = [NO_SQUID] if "squid" in wanted and Squid.find() is None else []
+    with ExitStack() as stack:
+        place = stack.enter_context(Stage())
+        running = [stack.enter_context(proxy) for proxy in make_proxies(place, wanted)]
+        rows = run_rounds(place, running, shapes, rounds, requests, console)
+    return Results(rows, time_functions(), notes)
+
+
+def make_proxies(place: Place, wanted: tuple[str, ...]) -> list[Proxy]:
+    """The wanted proxies that this machine has."""
+    found: list[Proxy] = []
+    if "fetchd" in wanted:
+        found.append(Ours(place, 1))
+    if "mitmdump" in wanted:
+        found.append(Mitmdump(place))
+    if "squid" in wanted and Squid.find() is not None:
+        found.append(Squid(place, HOST))
+    if "fetchd-2" in wanted:
+        found.append(Ours(place, 2))
+    return found
+
+
+def run_rounds(
+    place: Place, proxies: list[Running], shapes: list[Shape], rounds: int, requests: int, console: Console
+) -> list[Row]:
+    """Each round: each shape, each proxy once.."""
+    samples: dict[tuple[str, Shape], list[Sample]] = {}
+    for number in range(rounds):
+        console.print(f"round {number + 1} of {rounds}", style="dim")
+        for shape in shapes:
+            count = requests if shape is not Shape.NEW_TLS else max(1, requests // 5)
+            for proxy in proxies:
+                samples.setdefault((proxy.name, shape), []).append(measure(place, proxy, shape, count))
+    return [summarize(name, shape, found) for (name, shape), found in samples.items()]
+
+
+if __name__ == "__main__":
+    main()

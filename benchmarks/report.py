@@ -1,0 +1,119 @@
+"""What was measured, for people (tables) and for machines (`latest.json`), beside what is expected of it."""
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.load import Shape
+from benchmarks.micro import Timing
+from benchmarks.rounds import Row
+
+KEPT_ALIVE = (Shape.ABSOLUTE, Shape.TUNNEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One sentence, the measured factor, and its bound; `at_least` says on which side it must be."""
+
+    text: str
+    measured: float
+    bound: float
+    at_least: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound was kept in this run."""
+        return self.measured >= self.bound if self.at_least else self.measured <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One run of `make bench`. `notes`: what is missing and why."""
+
+    rows: Sequence[Row]
+    timings: Sequence[Timing]
+    notes: Sequence[str] = field(default=())
+
+    def row(self, proxy: str, shape: Shape) -> Row | None:
+        """The row of a proxy whose name begins so."""
+        return next((row for row in self.rows if row.proxy.startswith(proxy) and row.shape is shape), None)
+
+    @property
+    def expectations(self) -> list[Expectation]:
+        """What can be said with the rows that are there."""
+        found = []
+        for shape in KEPT_ALIVE:
+            ours, stock = self.row("fetchd, 1", shape), self.row("mitmdump", shape)
+            if ours is not None and stock is not None:
+                text = f"{shape}: requests a CPU second, ours over stock mitmdump's"
+                found.append(Expectation(text, ours.per_cpu_second / stock.per_cpu_second, 2.0, True))
+        ours, squid = self.row("fetchd, 1", Shape.NEW_TLS), self.row("squid", Shape.NEW_TLS)
+        if ours is not None and squid is not None:
+            text = f"{Shape.NEW_TLS}: CPU a hop, ours over squid's"
+            found.append(Expectation(text, ours.cpu_ms / squid.cpu_ms, 1.25, False))
+        ours, two = self.row("fetchd, 1", Shape.ABSOLUTE), self.row("fetchd, 2", Shape.ABSOLUTE)
+        if ours is not None and two is not None:
+            text = f"{Shape.ABSOLUTE}: requests a second, two workers over one"
+            found.append(Expectation(text, two.rate / ours.rate, 1.5, True))
+        for timing in self.timings:
+            text = f"{timing.name}: microseconds"
+            found.append(Expectation(text, timing.microseconds, timing.expected_below, False))
+        return found
+
+
+def print_report(results: Results, console: Console) -> None:
+    """The tables."""
+    table = Table(title="A hop of 10 KiB over a TLS origin (medians of interleaved turns)")
+    for heading in ("shape", "proxy"):
+        table.add_column(heading)
+    for heading in ("CPU ms a hop", "least to most", "a CPU second", "requests/s", "turns"):
+        table.add_column(heading, justify="right")
+    last = None
+    for row in sorted(results.rows, key=lambda row: list(Shape).index(row.shape)):
+        if last is not None and row.shape is not last:
+            table.add_section()
+        table.add_row(
+            "" if row.shape is last else row.shape.value, row.proxy, f"{row.cpu_ms:.3f}",
+            f"{row.cpu_ms_least:.3f} to {row.cpu_ms_most:.3f}", f"{row.per_cpu_second:,.0f}",
+            f"{row.rate:,.0f}", str(row.turns),
+        )  # fmt: skip
+        last = row.shape
+    console.print(table)
+    console.print(_expectation_table(results))
+    for note in results.notes:
+        console.print(note)
+    console.print(
+        f"{os.cpu_count()} cores, shared by proxy, load and origin; CPU a hop is the figure to compare, "
+        "requests/s also tells how busy the machine was."
+    )
+
+
+def _expectation_table(results: Results) -> Table:
+    table = Table(title="Expected of it")
+    table.add_column("figure")
+    for heading in ("measured", "bound", ""):
+        table.add_column(heading, justify="right")
+    for one in results.expectations:
+        bound = f"{'at least' if one.at_least else 'at most'} {one.bound:g}"
+        table.add_row(one.text, f"{one.measured:.2f}", bound, "holds" if one.holds else "[bold]missed[/]")
+    return table
+
+
+def write_json(results: Results, path: Path) -> None:
+    """The same in one JSON document."""
+    document = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()},
+        "rows": [asdict(row) for row in results.rows],
+        "functions": [asdict(timing) for timing in results.timings],
+        "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
+        "notes": list(results.notes),
+    }
+    path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
