@@ -49,7 +49,7 @@ class Body:
 
 
 class HopChain:
-    """One fetch on its way; `status` is that of the last answer, None before the first."""
+    """One fetch on its way; `status`: of the last answer, if an origin gave it; else None."""
 
     __slots__ = ("_caller", "_fetch_id", "_transport", "status")
 
@@ -77,7 +77,6 @@ class HopChain:
                 asyncio.timeout_at(deadline),
                 self._transport.send(self._request(chain)) as answer,
             ):
-                self.status = answer.status
                 next_step = await self._judge(answer, chain)
                 if next_step is not None:
                     return next_step
@@ -100,8 +99,10 @@ class HopChain:
         if verdict is None:
             return network_error(chain)
         if verdict.rule is not None:
+            self.status = None
             problem = await _read_problem(answer)
             return explain_refusal(verdict.rule, problem, chain, profile.byte_cap, METHOD)
+        self.status = answer.status
         locations = field_values(answer.fields, b"location")
         redirect = decide_redirect(chain.current, answer.status, locations, chain.hop, METHOD, profile)
         if redirect.kind is not RedirectKind.REDIRECT:

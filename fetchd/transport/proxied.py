@@ -67,7 +67,7 @@ class ProxiedTransport:
                 raise NoAnswerError(f"the response head is over {MAX_HEAD_BYTES} bytes")
             yield HopAnswer(response.status, fields, chunks)
         finally:
-            await chunks.aclose()
+            await chunks.aclose()  # or an unread one is left to the garbage collector
             await response.aclose()
 
     async def aclose(self) -> None:

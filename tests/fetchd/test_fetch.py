@@ -380,6 +380,13 @@ async def test_soft_messages(
     )
 
 
+async def test_the_status_in_the_audit_line_is_the_origins(bench: Bench) -> None:
+    await bench.fetch({URL: ScriptedAnswer(404, [HTML])})
+    await bench.fetch({URL: moved(NEXT), NEXT: NO_NAME})
+
+    assert [record.render()["status"] for record in bench.log.records] == [404, None]
+
+
 async def test_a_scheme_is_soft_and_costs_no_request(bench: Bench) -> None:
     outcome = await bench.fetch({}, "http://user@a.example:8080/")
 
@@ -515,7 +522,7 @@ def coded(coding: bytes, body: bytes) -> ScriptedAnswer:
     ("answer", "content"),
     [
         pytest.param(
-            coded(b"gzip", gzip.compress(b"one") + gzip.compress(b"two")), "onetwo", id="two members (C027)"
+            coded(b"gzip", gzip.compress(b"one") + gzip.compress(b"two")), "onetwo", id="members (C027)"
         ),
         pytest.param(
             coded(b"deflate", bytes.fromhex("b329b02b4a2cb7d12fb00300")),
