@@ -25,7 +25,7 @@ from proxy_addons.engine.websocket import GateWebsocketLayer
 PINNED = "12.3.1"
 
 EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
-    (mhttp, ("Http1Server", "Http1Client", "Http2Server", "Server", "HttpStream", "validate_request")),
+    (mhttp, ("Http1Server", "Http1Client", "Http2Server", "Server", "HttpStream", "validate_headers")),
     (mhttp.HttpStream, ("check_killed", "check_invalid", "make_server_connection", "handle_protocol_error",
                         "state_stream_request_body", "state_stream_response_body", "start_response_stream",
                         "send_response", "passthrough")),

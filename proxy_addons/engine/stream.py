@@ -10,6 +10,7 @@ import secrets
 from typing import Any
 
 from mitmproxy import flow as mflow
+from mitmproxy import http
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers.http import HttpStream
@@ -27,6 +28,10 @@ from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
 from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, response_for
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
+
+_FOLD = b"\r\n "
+"""How mitmproxy keeps the line break of a folded field."""
+_LINE_MARKS = (b"\r", b"\n", b"\0")
 
 
 class HopTimeUp(events.Event):
@@ -72,21 +77,22 @@ class GateStream(HttpStream):
         yield from super()._handle_event(event)
 
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
-        """mitmproxy's first step with a head, and so the birth of the hop; malformed heads end here."""
+        """mitmproxy's first step with a head, and so the birth of the hop; malformed heads end here.
+
+        The target, odd or not, is for the admission ladder to judge.
+        """
+        message: http.Message | None
         if request:
             self._begin()
-            error = mhttp.validate_request(self.mode, self.flow.request, True)
-            if error is None or self.hop.target is None:
-                return False  # an odd target is for the admission ladder to name
-            self.hop.refuse(not_http("malformed request head"))
+            message, verdict = self.flow.request, not_http("malformed request head")
         else:
-            assert self.flow.response is not None
-            try:
-                mhttp.validate_headers(self.flow.response)
-            except ValueError:
-                self.hop.refuse(upstream_failed(self.hop))
-            else:
-                return False
+            message, verdict = self.flow.response, upstream_failed(self.hop)
+        assert message is not None
+        if _head_is_clear(message):
+            return False
+        if self.hop.line is not None:
+            self.hop.target = self.hop.line.target
+        self.hop.refuse(verdict)
         yield from self._answer()
         return True
 
@@ -293,6 +299,21 @@ class GateStream(HttpStream):
         yield mhttp.SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
         if still_sending and over_h1:
             yield commands.CloseConnection(self.context.client)
+
+
+def _head_is_clear(message: http.Message) -> bool:
+    """Field names are tokens, the framing has one reading, no value holds a line of its own (RFC 9112, 2.2 and 6.3).
+
+    A folded value of an answer is unfolded here, as a proxy must (RFC 9112, 5.2); folded requests are refused.
+    """
+    if isinstance(message, http.Response) and any(_FOLD in value for _, value in message.headers.fields):
+        fields = message.headers.fields
+        message.headers.fields = tuple((name, value.replace(_FOLD, b" ")) for name, value in fields)
+    try:
+        mhttp.validate_headers(message)
+    except ValueError:
+        return False
+    return not any(mark in value for _, value in message.headers.fields for mark in _LINE_MARKS)
 
 
 class RefusedBody(Exception):  # noqa: N818 (a signal of the meter to its stream, not an error)
