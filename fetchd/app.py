@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
 
-from .extract.pool import ThreadExtractor
+from .extract.pool import ProcessExtractor
 from .fetch import WebFetch
 from .transport.proxied import ProxiedTransport
 
@@ -35,7 +35,7 @@ class GatewayHandle(Protocol):
 async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator[WebFetch]:
     """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection."""
     async with ProxiedTransport(gateway.host, gateway.port, gateway.secret) as transport:
-        with ThreadExtractor() as extractor:
+        with ProcessExtractor() as extractor:
             yield WebFetch(transport, extractor, log)
 
 

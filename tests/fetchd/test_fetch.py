@@ -15,7 +15,7 @@ from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
 from fetchd.core.failures import ROWS, FailureKind, Message
 from fetchd.core.header import Extraction
-from fetchd.extract.pool import ThreadExtractor
+from fetchd.extract.pool import ProcessExtractor
 from fetchd.extract.rendering import Rendering
 from fetchd.fetch import FetchResult, WebFetch, fresh_fetch_id, fresh_nonce
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
@@ -67,7 +67,7 @@ class Outcome:
 class Bench:
     """Runs calls over a scripted transport."""
 
-    extractor: ThreadExtractor
+    extractor: ProcessExtractor
     log: MemoryAuditLog = field(default_factory=MemoryAuditLog)
 
     async def fetch(
@@ -84,10 +84,15 @@ class Bench:
         return Outcome(result, transport, self.log)
 
 
+@pytest.fixture(scope="module")
+def extractor() -> Iterator[ProcessExtractor]:
+    with ProcessExtractor(1) as one:
+        yield one
+
+
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    with ThreadExtractor(threads=1) as extractor:
-        yield Bench(extractor)
+def bench(extractor: ProcessExtractor) -> Bench:
+    return Bench(extractor)
 
 
 # -- success

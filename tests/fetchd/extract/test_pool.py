@@ -1,44 +1,91 @@
-"""The extractor: away from the event loop, bounded in waiting time."""
+"""The extractor: worker processes, bounded in time and memory; a bad page costs its own article and no other."""
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import os
+from collections.abc import AsyncIterator
 
 import pytest
 
 from fetchd.core.header import Extraction
 from fetchd.extract import pool
-from fetchd.extract.pool import ThreadExtractor
+from fetchd.extract.pool import ProcessExtractor
 from fetchd.extract.rendering import Rendering
+from tests.fetchd.extract import hostile
+
+ARTICLE = "<h1>On gates</h1><p>" + "A gate in a wall is where the rules hold. " * 20 + "</p>"
 
 
-async def test_it_renders_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[str] = []
-
-    def render(html: str, url: str, *, raw: bool) -> Rendering:
-        threads.append(threading.current_thread().name)
-        return Rendering(f"{html} {url} {raw}", Extraction.READABILITY)
-
-    monkeypatch.setattr(pool, "render_page", render)
-    with ThreadExtractor(threads=1) as extractor:
-        rendering = await extractor.render("h", "u", raw=True)
-
-    assert rendering == Rendering("h u True", Extraction.READABILITY)
-    assert threads[0].startswith("extract")
+@pytest.fixture
+async def extractor(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProcessExtractor]:
+    """One worker, half a second and 64 MiB a page, and a rendering that misbehaves on demand."""
+    monkeypatch.setattr(pool, "render_page", hostile.render_page)
+    with ProcessExtractor(1, seconds=0.5, memory=64 << 20, pages=3) as one:
+        yield one
 
 
-async def test_a_page_that_hangs_costs_its_article_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
+async def test_a_page_is_rendered_in_another_process() -> None:
+    with ProcessExtractor(1) as extractor:
+        rendering = await extractor.render(ARTICLE, "https://a.example/", raw=False)
 
-    def render(html: str, url: str, *, raw: bool) -> Rendering:
-        release.wait(10)
-        raise AssertionError("nobody waits for this")
+    assert rendering.extraction is Extraction.READABILITY
+    assert "A gate in a wall" in rendering.text
 
-    monkeypatch.setattr(pool, "render_page", render)
-    with ThreadExtractor(threads=1, seconds=0.01) as extractor:
-        first = await extractor.render("<p>one", "u", raw=False)
-        second = await extractor.render("<p>two", "u", raw=False)
-        release.set()
 
-    assert (first.text, second.text) == ("one", "two")
-    assert first.extraction is Extraction.RAW_HTML
+async def test_arguments_reach_the_worker(extractor: ProcessExtractor) -> None:
+    pid, raw = (await extractor.render("who", "u", raw=True)).text.split()
+
+    assert (int(pid) != os.getpid(), raw) == (True, "True")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        pytest.param("hang", id="a page that hangs is given up after its time"),
+        pytest.param("explode", id="a page that takes too much memory is given up"),
+        pytest.param("die", id="a page that kills its worker is given up"),
+    ],
+)
+async def test_a_bad_page_costs_its_article_only(extractor: ProcessExtractor, word: str) -> None:
+    bad = await extractor.render(f"{word} <p>visible</p>", "u", raw=False)
+    good = await extractor.render("who", "u", raw=False)
+
+    assert bad == Rendering(f"{word}\nvisible", Extraction.RAW_HTML)
+    assert good.extraction is Extraction.READABILITY
+
+
+async def test_others_are_served_while_a_page_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "render_page", hostile.render_page)
+    with ProcessExtractor(2, seconds=30) as extractor:
+        hanging = asyncio.create_task(extractor.render("hang", "u", raw=False))
+        good = [await extractor.render("who", "u", raw=False) for _ in range(5)]
+        assert not hanging.done()
+        hanging.cancel()
+
+    assert {one.extraction for one in good} == {Extraction.READABILITY}
+
+
+async def test_a_cancelled_call_frees_its_worker(extractor: ProcessExtractor) -> None:
+    hanging = asyncio.create_task(extractor.render("hang", "u", raw=False))
+    await asyncio.sleep(0)
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+
+    assert (await extractor.render("who", "u", raw=False)).extraction is Extraction.READABILITY
+
+
+async def test_workers_are_replaced_after_their_pages(extractor: ProcessExtractor) -> None:
+    pids = [(await extractor.render("who", "u", raw=False)).text for _ in range(7)]
+
+    assert len(set(pids)) == 3
+
+
+async def test_no_process_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "render_page", hostile.render_page)
+    with ProcessExtractor(1) as extractor:
+        pid = int((await extractor.render("who", "u", raw=False)).text.split()[0])
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from fetchd.core.envelope import CUT_OUT
 from fetchd.errors import NoGatewayError
-from fetchd.extract.pool import ThreadExtractor
+from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.fetch_cli import FetchSettings, fetch
 from fetchd.fetch import WebFetch
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
@@ -31,7 +31,7 @@ def run(
     async def opener(settings: FetchSettings) -> AsyncIterator[WebFetch]:
         if seen is not None:
             seen.append(settings)
-        with ThreadExtractor(threads=1) as extractor:
+        with ProcessExtractor(1) as extractor:
             yield WebFetch(FakeTransport(answers), extractor, MemoryAuditLog())
 
     return CliRunner().invoke(fetch, arguments, obj=opener)

@@ -16,7 +16,7 @@ import uvicorn
 
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
-from fetchd.extract.pool import ThreadExtractor
+from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.http import MAX_ARGUMENT_BYTES, make_app
 from fetchd.fetch import WebFetch
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
@@ -65,7 +65,7 @@ class Daemon:
 @asynccontextmanager
 async def serve(answers: Mapping[str, ScriptedAnswer], **limits: int) -> AsyncIterator[Daemon]:
     log, transport = WatchedLog(), FakeTransport(answers)
-    with ThreadExtractor(threads=1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as sock:
+    with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as sock:
         app = make_app(
             WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), ["fetchd.test"], **limits
         )
