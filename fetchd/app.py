@@ -36,7 +36,12 @@ async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator
     """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection."""
     async with ProxiedTransport(gateway.host, gateway.port, gateway.secret) as transport:
         with ProcessExtractor() as extractor:
-            yield WebFetch(transport, extractor, log)
+            warming = asyncio.create_task(extractor.warm_up())  # while the first hop is on its way
+            try:
+                yield WebFetch(transport, extractor, log)
+            finally:
+                warming.cancel()
+                await asyncio.wait([warming])
 
 
 @asynccontextmanager
