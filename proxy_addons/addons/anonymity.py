@@ -55,11 +55,6 @@ class Anonymity:
             return
         flow.response = incoming_response(response, flow.request, hop, nominated)
 
-    def response(self, flow: http.HTTPFlow) -> None:
-        """Trailers could carry anything: none pass (N3)."""
-        if flow.response is not None:
-            flow.response.trailers = None
-
 
 def outgoing_request(request: http.Request, hop: Hop, target: Target) -> http.Request:
     """The request as the origin sees it: the judged target's name and path, no trace of the client's identity."""

@@ -16,22 +16,23 @@ from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers.http import HttpStream
 from mitmproxy.proxy.layers.http._events import (
     ErrorCode,
+    RequestData,
+    RequestEndOfMessage,
     RequestHeaders,
     RequestProtocolError,
+    RequestTrailers,
     ResponseData,
     ResponseEndOfMessage,
     ResponseHeaders,
     ResponseProtocolError,
+    ResponseTrailers,
 )
 
 from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.engine.framing import OwedBody, is_clear_head
 from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
 from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, response_for
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
-
-_FOLD = b"\r\n "
-"""How mitmproxy keeps the line break of a folded field."""
-_LINE_MARKS = (b"\r", b"\n", b"\0")
 
 
 class HopTimeUp(events.Event):
@@ -65,6 +66,7 @@ class GateStream(HttpStream):
         self._head_sent = False
         self._talks_upstream = False
         self._request_ended = False
+        self._owed_by_client, self._owed_by_origin = OwedBody(), OwedBody()
 
     # --- requests ------------------------------------------------------------------------------------------------
 
@@ -72,9 +74,35 @@ class GateStream(HttpStream):
         if isinstance(event, HopTimeUp):
             yield from self._time_up()
             return
-        if isinstance(event, RequestHeaders):
-            self._request_ended = event.end_stream
+        if isinstance(event, (RequestTrailers, ResponseTrailers)):
+            return  # N3
+        if isinstance(event, (RequestData, ResponseData)) and not event.data:
+            return  # an empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body
+        if self._ends_short(event):
+            yield from self._answer()
+            return
         yield from super()._handle_event(event)
+
+    def _ends_short(self, event: events.Event) -> bool:
+        """Whether `event` ends a body before its declared length (N17); the hop is then refused."""
+        match event:
+            case RequestHeaders(request=request, end_stream=ended):
+                self._request_ended = ended
+                self._owed_by_client.declare(request)
+            case RequestData(data=data):
+                self._owed_by_client.take(data)
+            case RequestEndOfMessage() if self._owed_by_client.is_short and not self.hop.answered:
+                self.hop.refuse(not_http("body shorter than its Content-Length"))
+                return True
+            case ResponseHeaders(response=response):
+                if self.flow.request.method != "HEAD" and response.status_code not in (204, 304):
+                    self._owed_by_origin.declare(response)
+            case ResponseData(data=data):
+                self._owed_by_origin.take(data)
+            case ResponseEndOfMessage() if self._owed_by_origin.is_short and not self.hop.answered:
+                self.hop.refuse(upstream_failed(self.hop))
+                return True
+        return False
 
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
         """mitmproxy's first step with a head, and so the birth of the hop; malformed heads end here.
@@ -88,7 +116,7 @@ class GateStream(HttpStream):
         else:
             message, verdict = self.flow.response, upstream_failed(self.hop)
         assert message is not None
-        if _head_is_clear(message):
+        if is_clear_head(message):
             return False
         if self.hop.line is not None:
             self.hop.target = self.hop.line.target
@@ -299,21 +327,6 @@ class GateStream(HttpStream):
         yield mhttp.SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
         if still_sending and over_h1:
             yield commands.CloseConnection(self.context.client)
-
-
-def _head_is_clear(message: http.Message) -> bool:
-    """Field names are tokens, the framing has one reading, no value holds a line of its own (RFC 9112, 2.2 and 6.3).
-
-    A folded value of an answer is unfolded here, as a proxy must (RFC 9112, 5.2); folded requests are refused.
-    """
-    if isinstance(message, http.Response) and any(_FOLD in value for _, value in message.headers.fields):
-        fields = message.headers.fields
-        message.headers.fields = tuple((name, value.replace(_FOLD, b" ")) for name, value in fields)
-    try:
-        mhttp.validate_headers(message)
-    except ValueError:
-        return False
-    return not any(mark in value for _, value in message.headers.fields for mark in _LINE_MARKS)
 
 
 class RefusedBody(Exception):  # noqa: N818 (a signal of the meter to its stream, not an error)

@@ -1,0 +1,52 @@
+"""Framing of one message, whatever the protocol it came by: heads with one reading, bodies as long as declared.
+
+N17  HTTP/1 readers hold a body to its Content-Length; h2 does not where a head or trailers end the stream. Passed on
+     to an HTTP/1 peer, the next message on that connection is taken for the missing rest.
+"""
+
+from mitmproxy import http
+from mitmproxy.net.http.validate import parse_content_length, validate_headers
+
+_FOLD = b"\r\n "
+"""How mitmproxy keeps the line break of a folded field."""
+_LINE_MARKS = (b"\r", b"\n", b"\0")
+
+
+def is_clear_head(message: http.Message) -> bool:
+    """Field names are tokens, the framing has one reading, no value holds a line of its own (RFC 9112, 2.2 and 6.3).
+
+    A folded value of an answer is unfolded here, as a proxy must (RFC 9112, 5.2); folded requests are refused.
+    """
+    if isinstance(message, http.Response) and any(_FOLD in value for _, value in message.headers.fields):
+        fields = message.headers.fields
+        message.headers.fields = tuple((name, value.replace(_FOLD, b" ")) for name, value in fields)
+    try:
+        validate_headers(message)
+    except ValueError:
+        return False
+    return not any(mark in value for _, value in message.headers.fields for mark in _LINE_MARKS)
+
+
+class OwedBody:
+    """What a message's Content-Length still owes of its body."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = 0
+
+    def declare(self, message: http.Message) -> None:
+        """The head is here; one without a readable length owes nothing."""
+        try:
+            self._left = parse_content_length(message.headers.get("content-length", ""))
+        except ValueError:
+            self._left = 0
+
+    def take(self, data: bytes) -> None:
+        """Body bytes are here."""
+        self._left = max(0, self._left - len(data))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the body, if it ended now, would be shorter than declared."""
+        return self._left > 0
