@@ -9,7 +9,7 @@ import os
 import sys
 from importlib.metadata import version
 
-from mitmproxy import addonmanager, http, options
+from mitmproxy import addonmanager, http, options, optmanager
 from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
 from mitmproxy.proxy import mode_servers, server
@@ -17,6 +17,7 @@ from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers import websocket
 from mitmproxy.proxy.layers.http import _http1, _http2
 
+from proxy_addons.engine import lean
 from proxy_addons.engine.hops import Origin
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
 from proxy_addons.engine.http2 import GateHttp2Server, parse_request_headers
@@ -44,6 +45,8 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (tlsconfig, ("_default_ciphers", "alpn_select_callback", "AppData")),
     (net_tls.create_client_proxy_context, ("__wrapped__",)),
     (http.MessageData, ("__post_init__",)),
+    (optmanager._Option, ("value", "_default")),
+    *((holder, (name,)) for holder, name, _ in lean.REPLACED),
 )  # fmt: skip
 """Every name of mitmproxy that something here overrides or reaches for."""
 
@@ -76,6 +79,7 @@ def install_overrides() -> None:
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.
     http.MessageData.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    lean.install_lean_helpers()
 
 
 def check_names() -> None:
