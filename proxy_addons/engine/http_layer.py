@@ -12,7 +12,7 @@ from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionComp
 from mitmproxy.proxy.layers.http._http2 import Http2Server
 
 from proxy_addons.engine.hops import Hop, Origin, Session
-from proxy_addons.engine.http1 import GateHttp1Client
+from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
 from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
@@ -27,6 +27,11 @@ class GateHttpLayer(HttpLayer):
     def most_queued(self) -> int:
         """Events held by the fullest paused stream (N5)."""
         return max((len(s._paused_event_queue) for s in self.streams.values() if s._paused), default=0)
+
+    def sent_ahead(self) -> int:
+        """Bytes held of an HTTP/1 client that does not wait for its answers (N14)."""
+        server = self.connections.get(self.context.client)
+        return server.sent_ahead if isinstance(server, GateHttp1Server) else 0
 
     def h2_buffered(self) -> int:
         """Bytes held for a client that does not open its HTTP/2 windows (N6)."""
@@ -91,6 +96,8 @@ class GateHttpLayer(HttpLayer):
         for opening, waiting in self.waiting_for_establishment.items():
             if isinstance(opening, Origin) and any(waiter is event for waiter in waiting):
                 opening.hop = opening.hop or hop
+                if event.tls:  # stock passes on the client's spelling of the name
+                    opening.sni = event.address[0]
                 hop.origin = opening
 
     def _reusable(self, event: GetHttpConnection, hop: Hop) -> Connection | None:
