@@ -16,6 +16,7 @@ from typing import Any, Never
 from proxy_addons.dial import Dialer, DialRefusedError, Judged
 from proxy_addons.engine.hops import Hop, Origin
 from proxy_addons.engine.refusals import INTERNAL
+from proxy_addons.engine.stream import time_is_up
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +52,13 @@ class EgressLoop(asyncio.SelectorEventLoop):
         if sock is not None or plan is None or plan.origin.address != (host, port):
             raise OSError("no connection without a judged plan")
         try:
-            connected, plan.origin.report = await plan.dialer.connect(plan.judged, plan.hop.profile)
+            async with asyncio.timeout_at(plan.hop.deadline):
+                connected, plan.origin.report = await plan.dialer.connect(plan.judged, plan.hop.profile)
         except DialRefusedError as error:
             plan.origin.failure, plan.origin.report = error.verdict, error.report
+            raise
+        except TimeoutError:
+            plan.origin.failure = time_is_up(plan.hop)
             raise
         except OSError:
             raise
