@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as json_module
 from collections.abc import Iterable, Sequence
 
@@ -96,6 +97,7 @@ def endless(chunk: bytes = b"x" * 16384, content_type: str = HTML, headers: Pair
         await start_chunked(exchange, [("content-type", content_type), *headers])
         while True:
             await send_chunk(exchange, chunk)
+            await asyncio.sleep(0)  # writing need not wait: let the loop hear that the client is gone
 
     return route
 
