@@ -2,7 +2,7 @@
 
 - Hooks run inline in `server_event`, a task only where one really waits (half of stock's cost a hop was the task).
 - A layer that raises ends the connection: stock logs it and goes on feeding the half-run state machine.
-- A paused layer queues events without bound (N5): the reader waits instead.
+- A paused layer queues events without bound (N5), a waiting one bytes (N14): the reader waits instead.
 - An HTTP/2 client that never opens its window makes us keep the body (N6): the origin's reader waits.
 """
 
@@ -18,6 +18,7 @@ from mitmproxy.proxy.layers import modes
 
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.hops import Entry, Origin, Recorder, Session
+from proxy_addons.policy.limits import MAX_HEAD_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +218,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     def _client_must_wait(self) -> bool:
         return self.client in self.transports and any(
-            layer.most_queued() > MAX_QUEUED_EVENTS for layer in self.session.http_layers
+            layer.most_queued() > MAX_QUEUED_EVENTS or layer.sent_ahead() > MAX_HEAD_BYTES
+            for layer in self.session.http_layers
         )
 
     def _origins_must_wait(self) -> bool:

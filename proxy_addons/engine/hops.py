@@ -74,6 +74,9 @@ class HttpLayerView(Protocol):
     def most_queued(self) -> int:
         """Events held by the fullest paused stream."""
 
+    def sent_ahead(self) -> int:
+        """Bytes held of an HTTP/1 client that does not wait for its answers."""
+
     def h2_buffered(self) -> int:
         """Bytes held for HTTP/2 peers that do not open their windows."""
 

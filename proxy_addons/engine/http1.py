@@ -3,7 +3,7 @@
 N1   an h2 client's body without a length went unframed to an h1 origin: a second request in disguise.
 N3   trailers of a chunked body raise in stock and hang the client: they are dropped, both ways.
 N4   103 (and 100, 102) from an origin was taken as the final answer: interim answers are skipped.
-N14  heads had no bound: 64 KiB both ways.
+N14  heads had no bound: 64 KiB both ways; nor had chunk sizes, trailers, and what a client sends ahead of its turn.
 """
 
 import re
@@ -33,18 +33,28 @@ NOWHERE = "invalid.invalid"
 class GateHttp1Server(_http1.Http1Server):
     """The client's side."""
 
+    _head_is_timed = False
+
+    @property
+    def sent_ahead(self) -> int:
+        """Bytes that a client sent before the answer to its last request was complete."""
+        return len(self.buf) if self.state == self.wait else 0
+
     def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
         """One request head: bounded, its line read by `request_line`, its fields by mitmproxy."""
         if isinstance(event, events.ConnectionClosed):
             yield commands.CloseConnection(self.conn)
             return
         lines = self.buf.maybe_extract_lines()
-        if not lines:
+        while lines is not None and not lines:  # empty lines before a request line (RFC 9112, 2.2)
+            lines = self.buf.maybe_extract_lines()
+        if lines is None:
             if len(self.buf) > MAX_HEAD_BYTES:
                 yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
             elif self.buf:
                 self._head_has_begun()
             return
+        self._head_is_timed = False
         if sum(map(len, lines)) > MAX_HEAD_BYTES:
             yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
             return
@@ -69,9 +79,9 @@ class GateHttp1Server(_http1.Http1Server):
 
     def _head_has_begun(self) -> None:
         session = session_of(self.context)
-        if (
-            session is not None and self.stream_id > 1
-        ):  # the first head runs under the connection's own deadline
+        # The first head runs under the connection's own deadline; no later piece of a head prolongs it.
+        if session is not None and self.stream_id > 1 and not self._head_is_timed:
+            self._head_is_timed = True
             session.control.arm(CLIENT_HEAD_SECONDS, "request head not complete in time")
 
     def _refuse(self, verdict: Verdict) -> layer.CommandGenerator[None]:
@@ -131,7 +141,14 @@ class GateHttp1Client(_http1.Http1Client):
         yield from super().read_headers(event)
 
     def read_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """A close-delimited body that ends by a reset is broken; by a FIN it cannot be told from a whole one."""
+        """A close-delimited body that ends by a reset is broken; by a FIN it cannot be told from a whole one.
+
+        An origin that has answered while the request still goes up has nothing more to say: it is let go.
+        """
+        if self.response_done:
+            yield commands.CloseConnection(self.conn)
+            self.state = self.done
+            return
         cut = isinstance(event, events.ConnectionClosed) and isinstance(self.body_reader, Http10Reader)
         if cut and isinstance(self.conn, Origin) and self.conn.was_reset:
             yield from self._fail("connection reset in a close-delimited body")
@@ -145,10 +162,12 @@ class GateHttp1Client(_http1.Http1Client):
 
 
 class TrailerlessChunkedReader(ChunkedReader):
-    """A chunked body whose trailers are read and dropped (N3)."""
+    """A chunked body whose trailers are read and dropped (N3); lines that hold no body are bounded (N14)."""
 
     def __call__(self, buffer: Any) -> Any:
         event = super().__call__(buffer)
+        if event is None and len(buffer) > MAX_HEAD_BYTES:
+            raise h11.RemoteProtocolError("chunk size or trailers too long")
         if isinstance(event, h11.EndOfMessage) and event.headers:
             return h11.EndOfMessage()
         return event

@@ -24,6 +24,10 @@ class GateHttpLayer(HttpLayer):
         self.session = session
         session.http_layers.append(self)
 
+    def has_request(self) -> bool:
+        """Whether a request is under way; a tunnel or a WebSocket is none."""
+        return any(stream.child_layer is None for stream in self.streams.values())
+
     def most_queued(self) -> int:
         """Events held by the fullest paused stream (N5)."""
         return max((len(s._paused_event_queue) for s in self.streams.values() if s._paused), default=0)

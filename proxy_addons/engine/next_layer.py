@@ -14,11 +14,11 @@ from mitmproxy.net.tls import starts_like_tls_record
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers import modes
 from mitmproxy.proxy.layers.http import HTTPMode
-from mitmproxy.proxy.layers.tls import ClientTLSLayer
 
 from proxy_addons.engine.hops import Session, Sessions
 from proxy_addons.engine.http_layer import GateHttpLayer
 from proxy_addons.engine.refusals import not_http, refuse_bytes
+from proxy_addons.engine.tls import GateClientTlsLayer
 from proxy_addons.policy.verdicts import Verdict
 
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}(?: |$)")
@@ -82,4 +82,4 @@ class NextLayer:
         if not starts_like_tls_record(data):
             return RefuseLayer(question.context, not_http("not a TLS record"), session)
         session.begin_tls()
-        return ClientTLSLayer(question.context)
+        return GateClientTlsLayer(question.context)

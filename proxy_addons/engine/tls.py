@@ -3,6 +3,8 @@
 N13  any path ending in `/mitmproxy-<serial>.crl` was answered, and options sign with a published CA key: the request
      hook is gone, the options are asserted off at start.
      A context per handshake costs 1.2 ms; one a host is kept here, bounded.
+N18  a ClientHello had no bound, and was parsed anew from its first record with each piece: 2 MiB of one-byte records
+     stopped the whole worker for minutes.
      Server names are read by IDNA 2003, under which names of today (`xn--strae-oqa.de`, straße) are no names.
 """
 
@@ -12,15 +14,28 @@ from collections import OrderedDict
 from mitmproxy import ctx, tls
 from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
+from mitmproxy.proxy import layer
 from mitmproxy.proxy.context import Context
+from mitmproxy.proxy.layers.tls import ClientTLSLayer
 from OpenSSL import SSL
 
 MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
-
+MAX_CLIENT_HELLO = 16 << 10
+"""Bytes of records that may hold a ClientHello; today's, with post-quantum shares, take 2 KiB."""
 
 _SERVER_NAME = re.compile(rb"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _SNI_EXTENSION = 0
+
+
+class GateClientTlsLayer(ClientTLSLayer):
+    """TLS with a client, its ClientHello bounded (N18)."""
+
+    def receive_handshake_data(self, data: bytes) -> layer.CommandGenerator[tuple[bool, str | None]]:
+        """As stock; a hello that grows past the bound is a broken one."""
+        if not self.client_hello_parsed and len(self.recv_buffer) + len(data) > MAX_CLIENT_HELLO:
+            return False, f"Cannot parse ClientHello: more than {MAX_CLIENT_HELLO} bytes"
+        return (yield from super().receive_handshake_data(data))
 
 
 class GateTls(tlsconfig.TlsConfig):
