@@ -18,6 +18,7 @@ from mitmproxy.proxy.layers import modes
 
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.hops import Entry, Origin, Recorder, Session
+from proxy_addons.engine.idle import IdleWatchdog
 from proxy_addons.policy.limits import MAX_HEAD_BYTES
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         writer.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER)
         self.session = Session(self.client, entry, self, recorder)
         self.layer = modes.HttpProxy(self.layer.context)
+        self.timeout_watchdog = IdleWatchdog(master.options.tcp_timeout, self.on_timeout, self._has_request)
         self._dispatcher = cast(Dispatcher, master.addons)
         self._hooks_waiting = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -94,6 +96,9 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
             self.session.recorder.event(self.session, "client-timeout", why)
         finally:
             self.abort(why)
+
+    def _has_request(self) -> bool:
+        return any(layer.has_request() for layer in self.session.http_layers)
 
     def _close_client(self, why: str) -> None:
         io = self.transports[self.client]

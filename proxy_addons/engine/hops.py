@@ -71,6 +71,9 @@ class HttpLayerView(Protocol):
     def has_idle_twin(self, origin: "Origin") -> bool:
         """Whether another idle HTTP/1 connection goes to the same place."""
 
+    def has_request(self) -> bool:
+        """Whether a request is under way."""
+
     def most_queued(self) -> int:
         """Events held by the fullest paused stream."""
 
