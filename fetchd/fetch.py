@@ -29,6 +29,7 @@ from .core.envelope import NONCE_BYTES, render_envelope
 from .core.failures import Message, ToolFailure, fail
 from .core.gateway_answers import explain_verdict
 from .core.header import Extraction, render_page_text
+from .core.progress import FetchProgress, Phase
 from .core.windows import cut_text
 from .extract.pool import Extractor
 from .hops import METHOD, Body, HopChain
@@ -88,6 +89,7 @@ class _Call:
     caller: Caller
     fetch_id: str
     started: float
+    progress: FetchProgress
     target: Target | None = None
     chain: HopChain | None = None
 
@@ -120,12 +122,17 @@ class WebFetch:
         self._make_nonce: Final = make_nonce
         self._make_fetch_id: Final = make_fetch_id
 
-    async def call(self, arguments: str | bytes | Mapping[str, object], caller: Caller) -> FetchResult:
+    async def call(
+        self,
+        arguments: str | bytes | Mapping[str, object],
+        caller: Caller,
+        progress: FetchProgress | None = None,
+    ) -> FetchResult:
         """Run one call. arguments: the JSON text of it, or what a JSON reader made of that.
 
-        Raises nothing but CancelledError.
+        progress: kept up to date meanwhile. Raises nothing but CancelledError.
         """
-        call = _Call(caller, self._make_fetch_id(), time.monotonic())
+        call = _Call(caller, self._make_fetch_id(), time.monotonic(), progress or FetchProgress())
         try:
             outcome = await self._run(arguments, call)
         except asyncio.CancelledError:
@@ -146,9 +153,12 @@ class WebFetch:
         call.target = admission.target
         if admission.verdict.refused or admission.target is None:
             return explain_verdict(admission.verdict)
-        call.chain = HopChain(self._transport, call.caller, call.fetch_id)
+        call.chain = HopChain(self._transport, call.caller, call.fetch_id, call.progress)
         body = await call.chain.follow(admission.target)
-        return body if isinstance(body, ToolFailure) else await self._read_text(body, parsed)
+        if isinstance(body, ToolFailure):
+            return body
+        call.progress.phase = Phase.RENDERING
+        return await self._read_text(body, parsed)
 
     async def _read_text(self, body: Body, arguments: FetchArguments) -> _Page | ToolFailure:
         """SPEC 2.1 row 6, then the content. Decoding and rendering take time: not on the event loop."""

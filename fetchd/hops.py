@@ -28,6 +28,7 @@ from .core.gateway_answers import (
     read_verdict,
     timed_out,
 )
+from .core.progress import FetchProgress, Phase
 from .core.response import BodyPlan, field_values, judge_head, over_cap
 from .errors import BrokenAnswerError, NoAnswerError
 from .transport import HopAnswer, HopRequest, Transport
@@ -51,12 +52,13 @@ class Body:
 class HopChain:
     """One fetch on its way; `status`: of the last answer, if an origin gave it; else None."""
 
-    __slots__ = ("_caller", "_fetch_id", "_transport", "status")
+    __slots__ = ("_caller", "_fetch_id", "_progress", "_transport", "status")
 
-    def __init__(self, transport: Transport, caller: Caller, fetch_id: str) -> None:
+    def __init__(self, transport: Transport, caller: Caller, fetch_id: str, progress: FetchProgress) -> None:
         self._transport: Final = transport
         self._caller: Final = caller
         self._fetch_id: Final = fetch_id
+        self._progress: Final = progress
         self.status: int | None = None
 
     async def follow(self, first: Target) -> Body | ToolFailure:
@@ -72,6 +74,7 @@ class HopChain:
     async def _ask(self, chain: Chain, deadline: float) -> Body | Target | ToolFailure:
         """One hop: the body of the page, the target to go on to, or a failure."""
         in_body = False
+        self._progress.hop, self._progress.phase = chain.hop, Phase.WAITING
         try:
             async with (
                 asyncio.timeout_at(deadline),
@@ -81,7 +84,8 @@ class HopChain:
                 if next_step is not None:
                     return next_step
                 in_body = True
-                return await read_body(answer, chain.current, self._caller.profile.byte_cap)
+                self._progress.phase = Phase.READING
+                return await read_body(answer, chain.current, self._caller.profile.byte_cap, self._progress)
         except NoAnswerError as error:
             _log.debug("fetch %s, hop %d: %s", self._fetch_id, chain.hop, error)
             return network_error(chain)
@@ -110,7 +114,9 @@ class HopChain:
         return explain_verdict(redirect.verdict) if redirect.verdict.refused else redirect.target
 
 
-async def read_body(answer: HopAnswer, target: Target, byte_cap: int) -> Body | ToolFailure:
+async def read_body(
+    answer: HopAnswer, target: Target, byte_cap: int, progress: FetchProgress
+) -> Body | ToolFailure:
     """SPEC 2.1, rows 1 to 5, on the answer to the last hop."""
     plan = judge_head(target.display, answer.status, answer.fields, byte_cap)
     if isinstance(plan, ToolFailure):
@@ -121,6 +127,7 @@ async def read_body(answer: HopAnswer, target: Target, byte_cap: int) -> Body | 
         async for chunk in answer.chunks:
             for piece in meter.feed(chunk):
                 data += piece
+            progress.bytes = len(data)
         meter.finish()
     except OverCapError:
         # The first byte over the cap decides; that the gateway then resets the connection is not looked at.

@@ -1,0 +1,131 @@
+"""The tools' names, descriptions and parameters, in one table (SPEC 2); every face that publishes them reads it.
+
+Two schemas come out of a row:
+- `input_schema` is what a model is told: SPEC 2, word for word. It advises; nothing validates with it.
+- `accepted_schema` is what the arguments are really held to, for the OpenAPI document: null stands for "left out",
+  and an integer above the maximum is lowered, not refused. That `5.0` is no integer here, JSON Schema cannot say.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from proxy_addons.policy.limits import MAX_CHARS
+
+type Schema = dict[str, object]
+
+
+class JsonType(StrEnum):
+    """The JSON type of a parameter."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument. maximum: the highest value that means something; a larger one is lowered to it."""
+
+    name: str
+    json_type: JsonType
+    description: str
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool, as it is published."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    read_only: bool
+    open_world: bool
+
+    def input_schema(self) -> Schema:
+        """For a model."""
+        properties: Schema = {}
+        for parameter in self.parameters:
+            row: Schema = {"type": parameter.json_type.value, "description": parameter.description}
+            if parameter.minimum is not None:
+                row["minimum"] = parameter.minimum
+            if parameter.maximum is not None:
+                row["maximum"] = parameter.maximum
+            properties[parameter.name] = row
+        return self._object(properties)
+
+    def accepted_schema(self) -> Schema:
+        """What is accepted; unknown keys are ignored."""
+        properties: Schema = {}
+        for parameter in self.parameters:
+            name = parameter.json_type.value
+            row: Schema = {
+                "type": name if parameter.required else [name, "null"],
+                "description": parameter.description,
+            }
+            if parameter.minimum is not None:
+                row["minimum"] = parameter.minimum
+            if parameter.maximum is not None:
+                row["default"] = parameter.maximum
+            elif parameter.json_type is JsonType.BOOLEAN:
+                row["default"] = False
+            properties[parameter.name] = row
+        return self._object(properties)
+
+    def _object(self, properties: Schema) -> Schema:
+        required = [parameter.name for parameter in self.parameters if parameter.required]
+        return {"type": "object", "properties": properties, "required": required}
+
+
+WEB_FETCH: Final = ToolDefinition(
+    name="web_fetch",
+    description="Fetch a web page and return its main content as markdown.",
+    parameters=(
+        Parameter("url", JsonType.STRING, "The URL to fetch.", required=True),
+        Parameter(
+            "max_chars",
+            JsonType.INTEGER,
+            "Maximum number of characters of text to return for this call. Clamped to the configured ceiling. "
+            "Longer text is truncated on a character boundary and the result is flagged as truncated.",
+            minimum=1,
+            maximum=MAX_CHARS,
+        ),
+        Parameter("raw", JsonType.BOOLEAN, "Render the whole page instead of its main article."),
+    ),
+    read_only=True,
+    open_world=True,
+)
+
+TOOLS: Final[Sequence[ToolDefinition]] = (WEB_FETCH,)
+
+
+def render_mcp(tool: ToolDefinition) -> Schema:
+    """As an entry of the `tools` of an MCP `tools/list` result."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema(),
+        "annotations": {"readOnlyHint": tool.read_only, "openWorldHint": tool.open_world},
+    }
+
+
+def render_anthropic(tool: ToolDefinition) -> Schema:
+    """As an entry of the `tools` of an Anthropic Messages request."""
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema()}
+
+
+def render_openai(tool: ToolDefinition) -> Schema:
+    """As an entry of the `tools` of an OpenAI Chat Completions request."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema()}
+    return {"type": "function", "function": function}
+
+
+FORMATS: Final[Mapping[str, Callable[[ToolDefinition], Schema]]] = MappingProxyType(
+    {"anthropic": render_anthropic, "openai": render_openai, "mcp": render_mcp}
+)
+"""By the name of whose format it is."""
