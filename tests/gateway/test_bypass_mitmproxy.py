@@ -16,6 +16,7 @@ from tests.gateway.expect import (
     contacts,
     ended,
     forget,
+    recent_lines,
     refuse_beside_twin,
     try_send,
 )
@@ -241,7 +242,7 @@ def test_case_07_the_log_names_the_host_each_time(world: World, entry: Entry) ->
         answers = list(in_turn(world, proxy, entry, 3))
 
     for number, answer in enumerate(answers):
-        (line,) = world.gateway.decisions(fetch_id=answer.header("fetchd-id"))
+        (line,) = recent_lines(world, "decision", fetch_id=answer.header("fetchd-id"))
         assert line["url"] == f"{entry.scheme}://{Ask().authority(world, entry)}/turn/{number}"
 
 
