@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fetchd.errors import NoGatewayError
-from fetchd.run_state import load_or_create_secret, read_run_state, read_secret
+from fetchd.run_state import SecretError, load_or_create_secret, read_run_state, read_secret
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, parse_config
 
@@ -62,13 +62,7 @@ class GatewayProcess:
 
     async def stop(self) -> None:
         """End it and wait for that; bounded."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await _end(self._process)
         self._events.cancel()
 
 
@@ -85,28 +79,46 @@ async def start_gateway(
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
     told = {
         "config": config.document, "source": source, "state_dir": str(state_dir),
         "secret": secret, "private": private, "own": own,
     }  # fmt: skip
-    process.stdin.write(json.dumps(told).encode() + b"\n")
+    try:
+        first = await _tell(process, json.dumps(told).encode() + b"\n")
+    except BaseException:  # cancelled: nothing we started stays behind
+        await _end(process)
+        raise
+    if first.get("event") == "ready":
+        return GatewayProcess(process, first)
+    await _end(process)
+    raise GatewayStartError(
+        str(first.get("message", "the gateway did not start; its reason is above")), first.get("in_use")
+    )
+
+
+async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str, Any]:
+    """Say what to do; the gateway's first word, empty when it has none for us in time."""
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         async with asyncio.timeout(START_SECONDS):
+            process.stdin.write(line)
             await process.stdin.drain()
-            first = json.loads(await process.stdout.readline() or b"null")
+            first = json.loads(await process.stdout.readline())
     except (TimeoutError, ConnectionError, ValueError):
-        first = None
-    if isinstance(first, dict) and first.get("event") == "ready":
-        return GatewayProcess(process, first)
+        return {}
+    return first if isinstance(first, dict) else {}
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """The end of its input ends a gateway; one that does not heed that is killed, and its workers end with it."""
+    assert process.stdin is not None
     process.stdin.close()
-    if process.returncode is None:
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
         process.kill()
-    await process.wait()
-    if isinstance(first, dict) and first.get("event") == "failed":
-        raise GatewayStartError(str(first.get("message")), first.get("in_use"))
-    raise GatewayStartError("the gateway did not start; its reason is above")
+        await process.wait()
 
 
 @asynccontextmanager
@@ -118,9 +130,10 @@ async def ensure_gateway(
     if running is not None:
         host, port, _ = running.listeners[0]
         try:
-            yield Gateway(host, port, read_secret(state_dir))
-        except (OSError, ValueError) as error:
+            secret = read_secret(state_dir)
+        except (SecretError, OSError) as error:
             raise NoGatewayError(f"the gateway's secret cannot be read: {error}") from error
+        yield Gateway(host, port, secret)
         return
     if no_start:
         address = loaded.config.gateway.listeners[0].endpoint
@@ -128,7 +141,7 @@ async def ensure_gateway(
     try:
         secret = load_or_create_secret(state_dir)
         private = await start_gateway(on_free_ports(loaded), loaded.source, state_dir, secret, private=True)
-    except (GatewayStartError, OSError, ValueError) as error:
+    except (GatewayStartError, SecretError, OSError) as error:
         raise NoGatewayError(f"no private gateway could be started: {error}") from error
     try:
         host, port, _ = private.listeners[0]

@@ -5,10 +5,11 @@ The composition root behind `fetchd up` and the demo.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from fetchd.app import open_audit_log, open_web_fetch
@@ -16,8 +17,14 @@ from fetchd.core.caller import Caller
 from fetchd.faces.http import make_app
 from fetchd.faces.operator import make_operator_app
 from fetchd.gateway_process import Gateway, GatewayProcess, start_gateway
-from fetchd.run_state import RunState, load_or_create_secret, remove_run_state, write_run_state
-from fetchd.serving import listen_on, serving
+from fetchd.run_state import (
+    RunState,
+    load_or_create_secret,
+    own_state_dir,
+    remove_run_state,
+    write_run_state,
+)
+from fetchd.serving import accepts, listen_on, serving
 from fetchd.settings import LoadedConfig
 
 LOCAL_AGENT = "local"
@@ -38,13 +45,14 @@ class Installation:
 async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[Installation]:
     """Start everything; stop everything, in reverse order, when the context ends.
 
-    Raises AddressInUseError, GatewayStartError, AuditError, OSError.
+    Raises StateInUseError, SecretError, AddressInUseError, GatewayStartError, AuditError, OSError.
     """
     config = loaded.config
     async with AsyncExitStack() as stack:
-        tools_socket = listen_on(config.daemon.host, config.daemon.port)
+        stack.enter_context(own_state_dir(state_dir))
+        tools_socket = listen_on("tools", config.daemon.host, config.daemon.port)
         stack.callback(tools_socket.close)
-        operator_socket = listen_on(config.operator.host, config.operator.port)
+        operator_socket = listen_on("operator", config.operator.host, config.operator.port)
         stack.callback(operator_socket.close)
         tools, operator = tools_socket.getsockname()[:2], operator_socket.getsockname()[:2]
 
@@ -56,12 +64,11 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         host, port, _ = gateway.listeners[0]
         web_fetch = await stack.enter_async_context(open_web_fetch(Gateway(host, port, secret), log))
         caller = Caller(LOCAL_AGENT, config.profiles[config.daemon.profile])
-        ended = asyncio.ensure_future(gateway.wait())
-        stack.callback(ended.cancel)
         await stack.enter_async_context(
             serving(make_app(web_fetch, caller, [_shown(config.daemon.host)]), tools_socket)
         )
-        operator_app = make_operator_app(lambda: not ended.done(), [_shown(config.operator.host)])
+        is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
+        operator_app = make_operator_app(is_ready, [_shown(config.operator.host)])
         await stack.enter_async_context(serving(operator_app, operator_socket))
 
         state = RunState(
@@ -78,6 +85,10 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         write_run_state(state_dir, state)
         stack.callback(remove_run_state, state_dir)
         yield Installation(gateway, state, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+def _all_accept(listeners: Iterable[tuple[str, int, str]]) -> bool:
+    return all(accepts(host, port) for host, port, _ in listeners)
 
 
 def _shown(host: str) -> str:

@@ -1,20 +1,35 @@
-"""What runs on a state directory: `run.json`, written by `fetchd up`, read by every command that needs a gateway.
+"""What runs on a state directory, for every command that needs it.
 
-The file names listeners and the process; the daemon's secret towards the gateway lies beside the other keys, readable
-by its owner only (SPEC 7).
+| file | what |
+|---|---|
+| `up.lock` | locked by `fetchd up` for its whole life; holds the id of its process |
+| `run.json` | what listens where; there from `ready` until the stop begins |
+| `keys/daemon-secret` | the daemon's secret towards the gateway (SPEC 7), 0600 |
+
+The lock decides whether anything runs: the kernel gives it back however the process dies, and no other process can be
+taken for it when ids are used again.
 """
 
+import fcntl
 import json
 import os
+import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+LOCK_FILE: Final = "up.lock"
 RUN_FILE: Final = "run.json"
 SECRET_FILE: Final = "daemon-secret"  # noqa: S105 (a file name)
 _SECRET_BYTES: Final = 32
+_SECRET: Final = re.compile(r"[0-9a-f]{64}")
+
+_TRIES: Final = 20
+_TRY_SECONDS: Final = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +61,70 @@ class RunState:
             ca_expires=str(document["ca_expires"]),
         )
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process that wrote the file still runs."""
+
+class StateInUseError(Exception):
+    """Another `fetchd up` owns the state directory; `pid` is its process."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(f"process {pid}" if pid is not None else "a process that is just starting")
+        self.pid = pid
+
+
+class SecretError(Exception):
+    """The daemon's secret cannot be used; the text names the file and what to do."""
+
+
+@contextmanager
+def own_state_dir(state_dir: Path) -> Iterator[None]:
+    """Be the only `fetchd up` on `state_dir`, which is made if need be. Raises StateInUseError, OSError."""
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (state_dir / LOCK_FILE).open("a+", encoding="ascii") as lock:
+        if not _try_lock(lock.fileno()):
+            raise StateInUseError(_read_pid(lock.fileno()))
+        # Left behind by a killed process: nothing in it is true any more.
+        (state_dir / RUN_FILE).unlink(missing_ok=True)
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), f"{os.getpid()}\n".encode("ascii"))
         try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
+            yield
+        finally:
+            (state_dir / RUN_FILE).unlink(missing_ok=True)
+            os.ftruncate(lock.fileno(), 0)
+
+
+def find_owner(state_dir: Path) -> int | None:
+    """The process of the `fetchd up` that owns `state_dir`, starting and stopping included; None without one."""
+    try:
+        with (state_dir / LOCK_FILE).open("rb") as lock:
+            for _ in range(_TRIES):
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if (pid := _read_pid(lock.fileno())) is not None:
+                        return pid
+                    time.sleep(_TRY_SECONDS)  # it has the lock and is about to write its id, or to end
+                else:
+                    return None
+    except OSError:
+        return None
+    return None
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Whether we have the lock now. A command that looks whether it is held holds it for a moment itself."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_TRY_SECONDS)
+        else:
             return True
-        return True
+    return False
+
+
+def _read_pid(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0)
+    return int(text) if text.endswith(b"\n") and text.strip().isdigit() else None
 
 
 def write_run_state(state_dir: Path, state: RunState) -> None:
@@ -67,12 +136,13 @@ def write_run_state(state_dir: Path, state: RunState) -> None:
 
 
 def read_run_state(state_dir: Path) -> RunState | None:
-    """What runs there; None when nothing does. A file left by a killed process counts as nothing."""
+    """What runs there and is ready; None when nothing is."""
+    if find_owner(state_dir) is None:
+        return None
     try:
-        state = RunState.parse(json.loads((state_dir / RUN_FILE).read_text("utf-8")))
+        return RunState.parse(json.loads((state_dir / RUN_FILE).read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
-    return state if state.is_alive else None
 
 
 def remove_run_state(state_dir: Path) -> None:
@@ -81,23 +151,32 @@ def remove_run_state(state_dir: Path) -> None:
 
 
 def load_or_create_secret(state_dir: Path) -> str:
-    """The daemon's secret towards the gateway, hex; made on first use, readable by its owner only (0600)."""
+    """The daemon's secret towards the gateway, hex; made on first use. Raises SecretError, OSError.
+
+    Several processes may start at once: it is written aside and then linked into place, which one of them wins.
+    """
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     keys = state_dir / "keys"
-    keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keys.mkdir(mode=0o700, exist_ok=True)
     path = keys / SECRET_FILE
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read_secret(state_dir)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        secret = secrets.token_hex(_SECRET_BYTES)
-        file.write(secret)
-    return secret
+    if not path.exists():
+        scratch = path.with_name(f"{SECRET_FILE}.{secrets.token_hex(8)}")
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(_SECRET_BYTES))
+            with suppress(FileExistsError):
+                path.hardlink_to(scratch)
+        finally:
+            scratch.unlink()
+    return read_secret(state_dir)
 
 
 def read_secret(state_dir: Path) -> str:
-    """Raises OSError, or ValueError when the file holds no secret of ours."""
-    text = (state_dir / "keys" / SECRET_FILE).read_text("ascii").strip()
-    if len(text) != _SECRET_BYTES * 2 or any(c not in "0123456789abcdef" for c in text):
-        raise ValueError(f"{state_dir / 'keys' / SECRET_FILE} holds no secret; remove it and start again")
+    """The secret made by `load_or_create_secret`. Raises SecretError, OSError."""
+    path = state_dir / "keys" / SECRET_FILE
+    with path.open("rb") as file:
+        text = file.read(_SECRET_BYTES * 4).decode("latin-1").strip()
+    if _SECRET.fullmatch(text) is None:
+        raise SecretError(f"{path} holds no secret; remove it and start again")
     return text

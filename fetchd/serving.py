@@ -1,6 +1,7 @@
 """ASGI applications on sockets of our own, side by side in one event loop."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -9,37 +10,52 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-SHUTDOWN_SECONDS: Final = 3
-"""What requests under way may still take when we stop."""
+SHUTDOWN_SECONDS: Final = 5
+"""A bound for calls to end whose clients were dropped; each does so at once."""
 KEEP_ALIVE_SECONDS: Final = 30
+PROBE_SECONDS: Final = 2.0
 BACKLOG: Final = 256
 
 
 class AddressInUseError(Exception):
-    """An address to listen on is taken, or cannot be had; the text is the system's reason."""
+    """An address to listen on is taken, or cannot be had. `what` was to listen there; `reason` is the system's."""
 
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(reason)
-        self.host, self.port = host, port
+    def __init__(self, what: str, host: str, port: int, reason: str) -> None:
+        super().__init__(f"{what} cannot listen on {host}, port {port}: {reason}")
+        self.what, self.host, self.port, self.reason = what, host, port, reason
 
 
-def listen_on(host: str, port: int) -> socket.socket:
+def listen_on(what: str, host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises AddressInUseError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = socket.socket(_family(host), socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise AddressInUseError(host, port, error.strerror or str(error)) from error
+        reason = "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise AddressInUseError(what, host, port, reason) from error
     return listening
+
+
+def accepts(host: str, port: int) -> bool:
+    """Whether somebody accepts connections there. Blocks; on loopback no longer than a moment."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_SECONDS)
+        return probe.connect_ex((host, port)) == 0
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 @asynccontextmanager
 async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
-    """Serve `app` on `listening` for as long as the context lasts; the socket is closed with it."""
+    """Serve `app` on `listening` for as long as the context lasts; then the socket is closed with it.
+
+    Clients still there at the end are dropped, so that their calls end as those of any client gone (SPEC 2.1).
+    """
     config = uvicorn.Config(
         app, lifespan="off", log_config=None, access_log=False, server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -50,13 +66,20 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]
         yield
     finally:
         server.should_exit = True
-        await asyncio.wait([task])
+        await task
         listening.close()
 
 
 class _Server(uvicorn.Server):
-    """Signals are the composition root's affair."""
+    """Signals are the composition root's affair, and clients do not hold up the end."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
+        await super().shutdown(sockets)

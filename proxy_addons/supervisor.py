@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
-from typing import Any
+from typing import Any, TextIO
 
 import certifi
 
@@ -43,6 +43,7 @@ WORKER = ("-m", "proxy_addons.worker")
 READY_SECONDS = 60.0
 """For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
 STOP_SECONDS = 10.0
+LOCK_SECONDS = STOP_SECONDS + 2.0
 PRIVATE_SERIES = tuple(f"private-{number}" for number in range(64))
 """Audit chains of private gateways: each takes the first that no other process holds."""
 RESTART_DELAY = 0.1
@@ -95,10 +96,13 @@ class Supervisor:
         self._stack = ExitStack()
         self._stopping = asyncio.Event()
         self._workers: set[asyncio.Task[None]] = set()
+        self._lock_files: tuple[int, ...] = ()
 
     async def run(self) -> None:
         """Start, say so, and keep the workers alive until stopped. Raises SupervisorError."""
         with self._stack:
+            if not self._spec.private:
+                await self._lock(self._spec.state_dir)
             authority, specs = self._prepare()
             ready = [asyncio.get_running_loop().create_future() for _ in specs]
             for index, spec in enumerate(specs):
@@ -133,9 +137,7 @@ class Supervisor:
         spec, config = self._spec, self._spec.config
         keys_dir = spec.state_dir / "keys"
         try:
-            spec.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not spec.private:
-                self._lock(spec.state_dir / "gateway.lock")
+            spec.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a private gateway took no lock
             authority = load_or_create_authority(keys_dir, spec.state_dir / "ca.pem")
             AuditKeys.load_or_create(keys_dir)
             scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-")))
@@ -145,7 +147,7 @@ class Supervisor:
         except (CertificateAuthorityError, AuditError, LedgerError) as error:
             raise SupervisorError(str(error)) from error
         except OSError as error:
-            raise SupervisorError(f"state directory {spec.state_dir}: {error.strerror or error}") from error
+            raise _state_error(spec.state_dir, error) from error
         listeners = tuple(self._reserve(one.host, one.port, one.profile) for one in config.gateway.listeners)
         own = (*spec.own, *((host, port) for host, port, _ in listeners))
         own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
@@ -157,15 +159,28 @@ class Supervisor:
         count = config.gateway.workers or os.cpu_count() or 1
         return authority, [replace(worker, series=(f"gateway-{index}",)) for index in range(count)]
 
-    def _lock(self, path: Path) -> None:
-        """One gateway a state directory: two would fight over audit chains."""
-        holder = self._stack.enter_context(path.open("a"))
-        try:
-            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SupervisorError(
-                f"another gateway runs on {path.parent}; stop it, or use another --state-dir"
-            ) from None
+    async def _lock(self, state_dir: Path) -> None:
+        """One gateway a state directory: two would fight over audit chains.
+
+        Its workers share the lock, so it is free only when all of them are gone. A gateway whose parent was killed,
+        and workers whose supervisor was, stop by themselves: they are given the time for that.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LOCK_SECONDS
+        holder = self._stack.enter_context(_open_lock_file(state_dir))
+        while not self._stopping.is_set():
+            try:
+                fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if loop.time() > until:
+                    raise SupervisorError(
+                        f"another gateway runs on {state_dir}; stop it, or use another --state-dir"
+                    ) from None
+                await asyncio.sleep(0.05)
+            else:
+                self._lock_files = (holder.fileno(),)
+                return
+        raise SupervisorError("stopped before it had started")
 
     @staticmethod
     def _write_roots(scratch: Path, extra: tuple[str, ...]) -> Path | None:
@@ -218,7 +233,7 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *self._worker,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
+                start_new_session=True, pass_fds=self._lock_files,
             )  # fmt: skip
             said_ready = await self._watch_start(process, spec)
             if said_ready:
@@ -265,6 +280,18 @@ class Supervisor:
             if not done:
                 process.kill()
         await ended
+
+
+def _open_lock_file(state_dir: Path) -> TextIO:
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return (state_dir / "gateway.lock").open("a")
+    except OSError as error:
+        raise _state_error(state_dir, error) from error
+
+
+def _state_error(state_dir: Path, error: OSError) -> SupervisorError:
+    return SupervisorError(f"state directory {state_dir}: {error.strerror or error}")
 
 
 def say(**what: object) -> None:

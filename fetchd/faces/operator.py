@@ -3,7 +3,7 @@
 The audit page and metrics will be served here too; this listener is never meant for agents.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -14,14 +14,14 @@ from starlette.routing import Route
 from .http_guard import BrowserGuard
 
 
-def make_operator_app(is_ready: Callable[[], bool], hosts: Iterable[str] = ()) -> Starlette:
-    """The ASGI application. is_ready: whether the gateway accepts clients right now."""
+def make_operator_app(is_ready: Callable[[], Awaitable[bool]], hosts: Iterable[str] = ()) -> Starlette:
+    """The ASGI application. is_ready: whether every listener of the gateway accepts clients right now."""
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def readiness(request: Request) -> Response:
-        ready = is_ready()
+        ready = await is_ready()
         return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
 
     return Starlette(

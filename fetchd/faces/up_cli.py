@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,16 +17,15 @@ from typing import Any, Final
 import click
 
 from fetchd.gateway_process import GatewayStartError
-from fetchd.installation import Installation, installation
-from fetchd.run_state import RunState, read_run_state
-from fetchd.serving import AddressInUseError
+from fetchd.installation import installation
+from fetchd.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
+from fetchd.serving import AddressInUseError, accepts
 from fetchd.settings import LoadedConfig, find_state_dir
 from proxy_addons.audit import AuditError
 from proxy_addons.policy.config import ConfigError, parse_config
-from proxy_addons.policy.limits import DEFAULT_PROFILE, MIB, Profile
 
-from .config_cli import render_columns
 from .config_option import BadInputError, config_option, load_or_fail
+from .up_text import render_address, render_start, render_status
 
 STOP_SECONDS: Final = 30.0
 NOT_RUNNING: Final = 3
@@ -58,44 +56,47 @@ def up(
     """Start the gateway and the daemon, and serve until stopped."""
     loaded = _override(load_or_fail(config_path), gateway, tools, operator, workers)
     where = _find_state(state_dir)
-    running = read_run_state(where)
-    if running is not None:
-        raise BadInputError(f"already running on {where} (process {running.pid}); stop it with: fetchd stop")
     try:
-        asyncio.run(_serve(loaded, where))
+        asyncio.run(_until_stopped(loaded, where))
+    except StateInUseError as error:
+        raise BadInputError(f"already running on {where} ({error}); stop it with: fetchd stop") from None
     except AddressInUseError as error:
-        flag = "--tools" if error.port == loaded.config.daemon.port else "--operator"
-        raise BadInputError(_in_use(error.host, error.port, str(error), flag)) from None
+        raise BadInputError(_taken(error.host, error.port, error.reason, error.what)) from None
     except GatewayStartError as error:
-        if error.in_use is not None:
-            raise BadInputError(f"{error}; choose another port with --gateway 127.0.0.1:PORT") from None
+        raise BadInputError(_with_way_out(error, loaded)) from None
+    except SecretError as error:
         raise BadInputError(str(error)) from None
-    except (AuditError, OSError, ValueError) as error:
-        raise BadInputError(f"state directory {where}: {error}") from None
+    except (AuditError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadInputError(f"state directory {where}: {reason}") from None
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_state_option
 def status(as_json: bool, state_dir: Path | None) -> None:
-    """Say what runs, where it listens, and whether it answers. Exits with 3 when nothing runs."""
+    """Say what runs, where it listens, and whether it answers. Exits with 3 when nothing runs, 1 when a part of it
+    does not answer."""
     where = _find_state(state_dir)
     state = read_run_state(where)
     if state is None:
+        owner = find_owner(where)
         if as_json:
-            click.echo(json.dumps({"running": False, "state_dir": str(where)}))
+            click.echo(json.dumps({"running": False, "state_dir": str(where), "pid": owner}))
+        elif owner is not None:
+            click.echo(f"starting or stopping on {where} (process {owner})")
         else:
             click.echo(f"not running on {where}; start it with: fetchd up")
         raise SystemExit(NOT_RUNNING)
-    answers = {_address(h, p): _accepts(h, p) for h, p in _listening(state)}
+    accepting = {render_address(h, p): accepts(h, p) for h, p in _listening(state)}
     if as_json:
         document: Mapping[str, Any] = {
-            "running": True, "state_dir": str(where), **asdict(state), "accepting": answers,
+            "running": True, "state_dir": str(where), **asdict(state), "accepting": accepting,
         }  # fmt: skip
         click.echo(json.dumps(document))
     else:
-        click.echo(_render_state(state, where, answers))
-    if not all(answers.values()):
+        click.echo(render_status(state, where, accepting))
+    if not all(accepting.values()):
         raise SystemExit(1)
 
 
@@ -104,102 +105,58 @@ def status(as_json: bool, state_dir: Path | None) -> None:
 def stop(state_dir: Path | None) -> None:
     """Stop what `fetchd up` started, and wait until it has ended."""
     where = _find_state(state_dir)
-    state = read_run_state(where)
-    if state is None:
+    owner = find_owner(where)
+    if owner is None:
         click.echo(f"not running on {where}")
         return
     try:
-        os.kill(state.pid, signal.SIGTERM)
+        os.kill(owner, signal.SIGTERM)
     except ProcessLookupError:
-        click.echo("stopped")
-        return
+        pass  # it has just ended
     except PermissionError:
-        raise BadInputError(f"process {state.pid} belongs to another user") from None
+        raise BadInputError(f"process {owner} belongs to another user") from None
     until = time.monotonic() + STOP_SECONDS
-    while read_run_state(where) is not None:
+    while find_owner(where) == owner:
         if time.monotonic() > until:
-            raise BadInputError(f"process {state.pid} did not end within {STOP_SECONDS:.0f} s")
+            raise BadInputError(f"process {owner} did not end within {STOP_SECONDS:.0f} s")
         time.sleep(_POLL_SECONDS)
     click.echo("stopped")
 
 
-async def _serve(loaded: LoadedConfig, state_dir: Path) -> None:
+async def _until_stopped(loaded: LoadedConfig, state_dir: Path) -> None:
+    """Serve until SIGTERM or SIGINT, which also break off a start; further ones change nothing."""
+    serving = asyncio.create_task(_serve(loaded, state_dir))
     stopping = asyncio.Event()
+
+    def stop_once() -> None:
+        if not stopping.is_set():
+            stopping.set()
+            serving.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    async with installation(loaded, state_dir) as running:
-        click.echo(render_start(running, loaded, state_dir))
-        click.echo("ready")
-        ended = asyncio.ensure_future(running.gateway.wait())
-        stop_asked = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({ended, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
-        stop_asked.cancel()
+        loop.add_signal_handler(number, stop_once)
+    try:
+        await serving
+    except asyncio.CancelledError:
         if not stopping.is_set():
-            raise GatewayStartError(f"the gateway ended with status {ended.result()}; its reason is above")
-        click.echo("stopping")
+            raise
+        click.echo("stopped")
 
 
-def render_start(running: Installation, loaded: LoadedConfig, state_dir: Path) -> str:
-    """What `up` prints before `ready`."""
-    state = running.state
-    host, port, profile_name = state.listeners[0]
-    proxy = f"http://{_address(host, port)}"
-    ca_line = f"{state.ca_path}, expires {state.ca_expires[:10]}{' (made now)' if running.ca_created else ''}"
-    rows = [
-        *(("gateway", f"http://{_address(h, p)}", f"profile {n}") for h, p, n in state.listeners),
-        ("tools", f"http://{_address(*state.tools)}", "POST /v1/tools/web_fetch"),
-        ("operator", f"http://{_address(*state.operator)}", "/healthz /readyz"),
-        ("workers", str(state.workers), ""),
-        ("config", state.config, ""),
-        ("state", str(state_dir), "audit/ keys/ ca.pem"),
-        ("CA", ca_line, ""),
-        *(("note", note, "") for note in running.ca_notes),
-    ]
-    parts = [
-        render_columns(rows),
-        "point an agent at it:",
-        f"  export HTTPS_PROXY={proxy} HTTP_PROXY={proxy} NO_PROXY=localhost,127.0.0.1,::1",
-        f"  export SSL_CERT_FILE={state.ca_path} CURL_CA_BUNDLE={state.ca_path}",
-        f"  export REQUESTS_CA_BUNDLE={state.ca_path} NODE_EXTRA_CA_CERTS={state.ca_path}",
-        describe_profile(loaded.config.profiles[profile_name]),
-    ]
-    return "\n".join(parts)
-
-
-def describe_profile(profile: Profile) -> str:
-    """One line on what the profile of the first listener lets through."""
-    logins = "logins to named hosts" if profile.credential_hosts else "no logins"
-    line = (
-        f"{profile.name} profile: {', '.join(sorted(profile.schemes, reverse=True))}, "
-        f"{'/'.join(sorted(profile.methods))}, {logins}, "
-        f"{_size(profile.byte_cap)} and {profile.total_timeout:g} s an answer"
-    )
-    if profile.methods <= DEFAULT_PROFILE.methods:
-        line += "; for git, pip, npm use another profile"
-    return line
-
-
-def _size(number: int) -> str:
-    return f"{number // MIB} MiB" if number % MIB == 0 else f"{number} bytes"
-
-
-def _render_state(state: RunState, where: Path, answers: Mapping[str, bool]) -> str:
-    def shown(host: str, port: int) -> tuple[str, str]:
-        address = _address(host, port)
-        return f"http://{address}", "accepting" if answers[address] else "NOT ACCEPTING"
-
-    rows = [
-        ("process", str(state.pid), f"since {state.started}", ""),
-        *(("gateway", *shown(h, p), f"profile {n}") for h, p, n in state.listeners),
-        ("tools", *shown(*state.tools), ""),
-        ("operator", *shown(*state.operator), ""),
-        ("workers", str(state.workers), "", ""),
-        ("config", state.config, "", ""),
-        ("state", str(where), "", ""),
-        ("CA", state.ca_path, f"expires {state.ca_expires[:10]}", ""),
-    ]
-    return render_columns(rows)
+async def _serve(loaded: LoadedConfig, state_dir: Path) -> None:
+    """Returns by cancellation only. Raises GatewayStartError when the gateway ends by itself."""
+    async with installation(loaded, state_dir) as running:
+        profile = loaded.config.profiles[running.state.listeners[0][2]]
+        click.echo(
+            render_start(
+                running.state, state_dir, profile, ca_created=running.ca_created, notes=running.ca_notes
+            )
+        )
+        click.echo("ready")
+        ended = await running.gateway.wait()
+        how = f"was killed by signal {-ended}" if ended < 0 else f"ended with status {ended}"
+        raise GatewayStartError(f"the gateway {how}; everything is stopped. Start again with: fetchd up")
 
 
 def _override(
@@ -224,6 +181,20 @@ def _override(
         raise BadInputError(str(error)) from None
 
 
+def _with_way_out(error: GatewayStartError, loaded: LoadedConfig) -> str:
+    if error.in_use is None:
+        return str(error)
+    first, *others = loaded.config.gateway.listeners
+    if any(str(one.endpoint) == error.in_use for one in others):
+        return f"{error}; choose another port in gateway.listeners of {loaded.source}"
+    return f"{error}; choose another port with --gateway {first.host}:PORT"
+
+
+def _taken(host: str, port: int, reason: str, what: str) -> str:
+    shown = render_address(host, 0).removesuffix("0")
+    return f"address {render_address(host, port)}: {reason}; choose another port with --{what} {shown}PORT"
+
+
 def _find_state(option: Path | None) -> Path:
     try:
         return find_state_dir(option, os.environ)
@@ -233,18 +204,3 @@ def _find_state(option: Path | None) -> Path:
 
 def _listening(state: RunState) -> list[tuple[str, int]]:
     return [*((h, p) for h, p, _ in state.listeners), state.tools, state.operator]
-
-
-def _accepts(host: str, port: int) -> bool:
-    """Whether somebody accepts a connection there; loopback, so it takes no time."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2.0)
-        return probe.connect_ex((host, port)) == 0
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _in_use(host: str, port: int, reason: str, flag: str) -> str:
-    return f"address {_address(host, port)}: {reason.lower()}; choose another port with {flag} 127.0.0.1:PORT"
