@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy_addons.engine import overrides
+from proxy_addons.engine.environment import drop_key_log
 
-overrides.drop_key_log()
+drop_key_log()
 
 from mitmproxy import master, options  # noqa: E402 (SSLKEYLOGFILE must be gone before)
 from mitmproxy.addons import core, proxyserver  # noqa: E402
@@ -39,6 +39,7 @@ from proxy_addons.audit.sink import AuditSink  # noqa: E402
 from proxy_addons.audit.writer import AuditLog  # noqa: E402
 from proxy_addons.chains import SqliteLedger  # noqa: E402
 from proxy_addons.dial import Dialer  # noqa: E402
+from proxy_addons.engine import overrides  # noqa: E402
 from proxy_addons.engine.dispatcher import Dispatcher  # noqa: E402
 from proxy_addons.engine.hops import Entry, Sessions  # noqa: E402
 from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa: E402

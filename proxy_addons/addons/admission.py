@@ -8,6 +8,8 @@
 A refused target costs no DNS query and no connection.
 """
 
+import re
+
 from mitmproxy import http
 
 from proxy_addons.engine.hops import Hop, Tunnel, hop_of
@@ -21,6 +23,7 @@ from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 from proxy_addons.resolve.resolver import BadNameError, parse_labels
 
 _AT_CONNECT = frozenset({Rule.PORT, Rule.IP_LITERAL})
+_HOST_AND_PORT = re.compile(r"[\w.:%\[\]-]{1,300}")
 INVALID_URL = refuse(Rule.PARSE, "invalid url")
 
 
@@ -31,7 +34,7 @@ class Admission:
         """Accept a tunnel, dialling nothing; what is refused here is what TLS could not be offered for."""
         hop = hop_of(flow)
         line = hop.line
-        hop.shown = line.raw_target[:300] if line is not None else None
+        hop.shown = _show_connect(line.raw_target) if line is not None else None
         if hop.session.tunnel is not None:
             hop.refuse(not_http("CONNECT within a tunnel"))
             return
@@ -83,6 +86,11 @@ class Admission:
             return
         if tunnel.refusal is not None:
             hop.refuse(tunnel.refusal)
+
+
+def _show_connect(raw: str) -> str | None:
+    """A CONNECT target as logs may show it: not where it could hold credentials, a path or a query (SPEC 1.6)."""
+    return raw if _HOST_AND_PORT.fullmatch(raw) else None
 
 
 def mismatch(what: str, tunnel: Target) -> Verdict:

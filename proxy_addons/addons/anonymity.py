@@ -112,13 +112,14 @@ def incoming_response(
     data = response.data
     upgraded = data.status_code == 101
     old_client = hop.line is not None and hop.line.version == "HTTP/1.0"
+    unframed = old_client or data.status_code == 304  # stock would write a last chunk after a 304
     kept = [
         (name, value)
         for name, value in data.headers.fields
         if not (key := name.lower()).startswith(FETCHD)
         and (key not in NOT_FOR_CLIENTS or (upgraded and key in (b"connection", b"upgrade")))
         and (key not in nominated or upgraded)
-        and not (old_client and key == b"transfer-encoding")
+        and not (unframed and key == b"transfer-encoding")
     ]
     if not old_client and _ends_with_connection(response, request):
         kept.append((b"Transfer-Encoding", b"chunked"))

@@ -14,17 +14,27 @@ _LINE_MARKS = (b"\r", b"\n", b"\0")
 
 def is_clear_head(message: http.Message) -> bool:
     """Field names are tokens, the framing has one reading, no value holds a line of its own (RFC 9112, 2.2 and 6.3).
+    An answer is final, but for 101: an interim one that came this far would be taken for another request's.
 
     A folded value of an answer is unfolded here, as a proxy must (RFC 9112, 5.2); folded requests are refused.
     """
-    if isinstance(message, http.Response) and any(_FOLD in value for _, value in message.headers.fields):
-        fields = message.headers.fields
-        message.headers.fields = tuple((name, value.replace(_FOLD, b" ")) for name, value in fields)
+    fields = message.headers.fields
+    if isinstance(message, http.Response):
+        if (message.status_code < 200 and message.status_code != 101) or _holds_line(message.data.reason):
+            return False
+        if any(_FOLD in value for _, value in fields):
+            fields = message.headers.fields = tuple(
+                (name, value.replace(_FOLD, b" ")) for name, value in fields
+            )
     try:
         validate_headers(message)
     except ValueError:
         return False
-    return not any(mark in value for _, value in message.headers.fields for mark in _LINE_MARKS)
+    return not any(_holds_line(value) for _, value in fields)
+
+
+def _holds_line(value: bytes) -> bool:
+    return any(mark in value for mark in _LINE_MARKS)
 
 
 class OwedBody:

@@ -172,6 +172,15 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         else:
             raise TypeError(f"unexpected command: {command}")
 
+    async def handle_connection(self, connection: Connection) -> None:
+        """As in mitmproxy; an origin that is let go is owed nothing, and may never read what is left for it."""
+        writer = self.transports[connection].writer
+        try:
+            await super().handle_connection(connection)
+        finally:
+            if connection is not self.client and isinstance(writer, asyncio.StreamWriter):
+                writer.transport.abort()
+
     async def _await_hook(self, command: commands.StartHook, waiting: Awaitable[None]) -> None:
         self._hooks_waiting += 1
         try:

@@ -6,6 +6,7 @@ each, and a socket that a supervisor may have bound.
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Any
 
 from proxy_addons.engine.handler import GateHandler
@@ -14,6 +15,8 @@ from proxy_addons.engine.hops import Entry, Recorder, Sessions
 MAX_CLIENTS = 1024
 """Client connections a worker holds; a further one is closed at once. Each costs about 100 KiB with its TLS."""
 BACKLOG = 512
+FLUSH_SECONDS = 5.0
+"""For a client to take the rest of an answer once its connection was closed; it counts as a client until then."""
 
 
 class Listener:
@@ -45,9 +48,18 @@ class Listener:
         self._sessions.add(handler.session)
         try:
             await handler.handle_client()
+            await _flush(writer)
         finally:
+            writer.transport.abort()
             handler.disarm()
             self._sessions.drop(handler.client)
+
+
+async def _flush(writer: asyncio.StreamWriter) -> None:
+    """A closed connection whose client does not read what is left for it would stay open for ever."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(FLUSH_SECONDS):
+            await writer.wait_closed()
 
 
 def bind_listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:

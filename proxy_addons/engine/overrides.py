@@ -5,7 +5,6 @@ name has moved all the same, the worker does not start.
 """
 
 import inspect
-import os
 import sys
 from importlib.metadata import version
 
@@ -56,12 +55,6 @@ FORBIDDEN_OPTIONS = ("emudhra", "emudhra_old", "ssl_insecure", "rawtcp", "reques
 
 class IncompatibleMitmproxyError(RuntimeError):
     """mitmproxy is not the version this wall was built on; names what differs."""
-
-
-def drop_key_log() -> None:
-    """`SSLKEYLOGFILE` would write session keys; mitmproxy reads it at import, so this comes first (N13)."""
-    os.environ.pop("SSLKEYLOGFILE", None)
-    os.environ.pop("MITMPROXY_SSLKEYLOGFILE", None)
 
 
 def install_overrides() -> None:
