@@ -1,0 +1,668 @@
+"""Time limits (SPEC 1 and 1.7): what takes too long ends, on both sides, and says so in the audit.
+
+No assertion is about how long something took. A silent peer must find the connection closed, an origin must find it
+closed too; where the gateway failed to, the client's own patience ends the test in red. A test walks all its ways at
+once, for they wait, each on a path of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.gateway.expect import contacts, ended, forget
+from tests.gateway.paths import (
+    ABSOLUTE,
+    ALL,
+    HTTP1,
+    OPEN,
+    WEBSOCKET_FIELDS,
+    Ask,
+    Entry,
+    listener_tls,
+    send,
+    tunnel,
+)
+from tests.gateway.quick_gateway import quick
+from tests.kit import replies
+from tests.kit.client import RawConnection, Response
+from tests.kit.client_h2 import H2Client, StreamResetError
+from tests.kit.dns import Addresses, Delayed, Drop
+from tests.kit.exchange import Exchange, Route
+from tests.kit.gateway import NAMES, ORIGIN_ADDRESS, World
+from tests.kit.listener import BlackHole
+from tests.kit.sync import Gate
+
+SHORT = 1.0
+LONG = 30.0
+HOLE_ADDRESS = "127.0.0.11"
+
+
+class SlowWorld(World):
+    """Names that lead nowhere: `hole.example` to an address that never connects."""
+
+    hole: BlackHole
+
+    def __enter__(self) -> SlowWorld:
+        self.hole = self._stack.enter_context(BlackHole(HOLE_ADDRESS))
+        super().__enter__()
+        self.dns.host_addresses("hole.example", HOLE_ADDRESS)
+        return self
+
+    def config(self) -> dict[str, Any]:
+        config = super().config()
+        for profile in config["profiles"].values():
+            profile["ports"] = [*profile["ports"], self.hole.port]
+            profile["exceptions"] = [
+                {"host": "*.example", "address": address} for address in (ORIGIN_ADDRESS, HOLE_ADDRESS)
+            ]
+        return config
+
+
+@pytest.fixture(scope="module")
+def short_hops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowWorld]:
+    """`open`: short look-up, connect and whole time. `test`: all of them long."""
+    profiles = {
+        "open": {"lookup_timeout": LONG, "connect_timeout": LONG, "total_timeout": SHORT},
+        "look": {"lookup_timeout": SHORT, "connect_timeout": LONG, "total_timeout": LONG},
+        "dial": {"lookup_timeout": LONG, "connect_timeout": SHORT, "total_timeout": LONG},
+        "test": {"lookup_timeout": LONG, "connect_timeout": LONG, "total_timeout": LONG},
+    }
+    with SlowWorld(
+        tmp_path_factory.mktemp("hops"), profiles=profiles, listeners=("test", "open", "look", "dial")
+    ) as world:
+        yield world
+
+
+@pytest.fixture
+def hops(short_hops: SlowWorld) -> SlowWorld:
+    forget(short_hops)
+    for name in NAMES:
+        short_hops.dns.host_addresses(name, ORIGIN_ADDRESS)
+    return short_hops
+
+
+PATIENT, HASTY, LOOK, DIAL = 0, OPEN, 2, 3
+
+
+# --- the origin's side ------------------------------------------------------------------------------------------
+
+
+async def at_once[K, T](keys: Iterable[K], work: Callable[[K], T]) -> dict[K, T]:
+    """`work` for all keys side by side."""
+    wanted = list(keys)
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        loop = asyncio.get_running_loop()
+        done = await asyncio.gather(*(loop.run_in_executor(pool, work, key) for key in wanted))
+    return dict(zip(wanted, done, strict=True))
+
+
+def answered(answers: Mapping[Entry, Response]) -> dict[Entry, tuple[int, str | None]]:
+    return {entry: (answer.status, answer.header("fetchd-rule")) for entry, answer in answers.items()}
+
+
+def close_rules(world: World, answers: Mapping[Entry, Response]) -> dict[Entry, tuple[str, str]]:
+    """Verdict and rule of each answer's close line."""
+    lines = {line["fetch_id"]: line for line in world.gateway.lines("close")}
+    found = {entry: lines[answer.header("fetchd-id")] for entry, answer in answers.items()}
+    return {entry: (line["verdict"], line["rule"]) for entry, line in found.items()}
+
+
+TIME_IS_UP = (504, "total-timeout")
+NOT_WEBSOCKET: tuple[Entry, ...] = tuple(entry for entry in ALL if entry is not Entry.WEBSOCKET)
+OVER_TLS: tuple[Entry, ...] = tuple(entry for entry in ALL if entry.scheme == "https")
+
+
+async def test_an_origin_that_never_answers_gives_504_and_is_closed(hops: SlowWorld) -> None:
+    for entry in ALL:
+        entry.origin(hops).route(f"/silent/{entry}", replies.silent(Gate()))
+    answers = await at_once(ALL, lambda entry: send(hops, entry, Ask(f"/silent/{entry}"), listener=HASTY))
+    assert answered(answers) == dict.fromkeys(ALL, TIME_IS_UP)
+    await hops.origin.wait_closed()
+    await hops.plain.wait_closed()
+    assert close_rules(hops, answers) == dict.fromkeys(ALL, ("refused", "total-timeout"))
+
+
+async def test_an_origin_that_answers_late_but_in_time_is_not_cut(hops: SlowWorld) -> None:
+    gate = Gate()
+    hops.origin.route("/late", replies.silent(gate, replies.text("late")))
+    entries: list[Entry] = [entry for entry in OVER_TLS if entry is not Entry.WEBSOCKET]
+    asked = asyncio.create_task(
+        at_once(entries, lambda entry: send(hops, entry, Ask("/late"), listener=PATIENT))
+    )
+    await hops.origin.wait_requests(len(entries))
+    gate.open()
+    answers = await asked
+    assert answered(answers) == dict.fromkeys(entries, (200, None))
+    assert hops.origin.accepts == len(entries)
+
+
+@pytest.mark.parametrize("shape", ["a head and then nothing", "a body that never ends"])
+async def test_a_body_past_the_whole_time_is_cut_so_that_the_client_sees_it(
+    hops: SlowWorld, shape: str
+) -> None:
+    for origin in (hops.origin, hops.plain):
+        origin.route("/head", replies.headers_only(Gate()))
+        origin.route("/drip", drip())
+    path = "/head" if shape.startswith("a head") else "/drip"
+    answers = await at_once(NOT_WEBSOCKET, lambda entry: send_and_be_cut(hops, entry, path))
+    assert answered(answers) == dict.fromkeys(NOT_WEBSOCKET, (200, None))
+    assert not any(answer.complete for answer in answers.values())
+    await hops.origin.wait_closed()
+    await hops.plain.wait_closed()
+    assert close_rules(hops, answers) == dict.fromkeys(NOT_WEBSOCKET, ("refused", "total-timeout"))
+
+
+def send_and_be_cut(world: World, entry: Entry, path: str) -> Response:
+    try:
+        return send(world, entry, Ask(path), listener=HASTY)
+    except StreamResetError as error:
+        if entry is not Entry.CONNECT_H2 or error.response is None:
+            raise
+        return error.response
+
+
+def drip() -> Route:
+    """A chunk at a time, without end."""
+
+    async def route(exchange: Exchange) -> None:
+        await replies.start_chunked(exchange, [("content-type", "text/html")])
+        while True:
+            await replies.send_chunk(exchange, b".")
+            await asyncio.sleep(0.01)
+
+    return route
+
+
+async def test_an_origin_that_never_finishes_its_handshake_gives_504_and_is_closed(hops: SlowWorld) -> None:
+    held = hops.origin.hold_handshake = Gate()
+    try:
+        answers = await at_once(OVER_TLS, lambda entry: send(hops, entry, Ask(), listener=HASTY))
+    finally:
+        hops.origin.hold_handshake = None
+        held.open()
+    assert answered(answers) == dict.fromkeys(OVER_TLS, TIME_IS_UP)
+    await hops.origin.wait_closed()
+    assert (hops.origin.accepts, hops.origin.requests) == (len(OVER_TLS), [])
+
+
+async def test_a_name_server_that_never_answers_gives_dns_failed_and_no_connect(hops: SlowWorld) -> None:
+    for rtype in ("A", "AAAA"):
+        hops.dns.script("a.example", rtype, Drop())
+    answers = await at_once(OVER_TLS, lambda entry: send(hops, entry, Ask(), listener=LOOK))
+    assert {answer.header("fetchd-rule") for answer in answers.values()} <= {"dns-failed", "upgrade"}
+    waited: dict[Entry, Response] = {
+        entry: answer for entry, answer in answers.items() if entry is not Entry.WEBSOCKET
+    }
+    assert answered(waited) == dict.fromkeys(waited, (502, "dns-failed"))
+    assert contacts(hops).connects == 0
+
+
+async def test_the_whole_time_bounds_a_look_up_whose_own_limit_is_longer(hops: SlowWorld) -> None:
+    for rtype in ("A", "AAAA"):
+        hops.dns.script("a.example", rtype, Drop())
+    answers = await at_once(ALL, lambda entry: send(hops, entry, Ask(), listener=HASTY))
+    assert answered(answers) == dict.fromkeys(ALL, TIME_IS_UP)
+    assert contacts(hops).connects == 0
+
+
+@pytest.mark.parametrize(
+    ("silent", "rule", "connects"),
+    [("AAAA", None, 1), ("A", "dns-failed", 0)],
+    ids=["AAAA", "A, the only useful one"],
+)
+def test_one_record_type_that_never_answers(
+    hops: SlowWorld, silent: str, rule: str | None, connects: int
+) -> None:
+    hops.dns.script("a.example", silent, Drop())
+    answer = send(hops, Entry.ABSOLUTE_HTTPS, Ask(), listener=LOOK)
+    assert (answer.header("fetchd-rule"), contacts(hops).connects) == (rule, connects)
+
+
+async def test_an_address_that_never_connects_gives_connect_timeout(hops: SlowWorld) -> None:
+    entries: list[Entry] = [entry for entry in OVER_TLS if entry is not Entry.WEBSOCKET]
+    ask = Ask(host="hole.example", port=hops.hole.port)
+    answers = await at_once(entries, lambda entry: send(hops, entry, ask, listener=DIAL))
+    assert answered(answers) == dict.fromkeys(entries, (504, "connect-timeout"))
+    assert {answer.json()["detail"] for answer in answers.values()} == {
+        "connecting to hole.example timed out"
+    }
+    for answer in answers.values():
+        (line,) = hops.gateway.decisions(fetch_id=answer.header("fetchd-id"))
+        assert (line["verdict"], line["addresses"]["dialled"]) == ("allowed", None)
+    assert close_rules(hops, answers) == dict.fromkeys(entries, ("refused", "connect-timeout"))
+
+
+async def test_the_whole_time_bounds_a_connect_whose_own_limit_is_longer(hops: SlowWorld) -> None:
+    ask = Ask(host="hole.example", port=hops.hole.port)
+    answers = await at_once(ALL, lambda entry: send(hops, entry, ask, listener=HASTY))
+    assert answered(answers) == dict.fromkeys(ALL, TIME_IS_UP)
+
+
+async def test_a_request_body_that_never_ends_is_answered_and_closed(hops: SlowWorld) -> None:
+    # TLS in TLS is left out: the kit's sends whole requests only, and its layer is that of connect-h1.
+    entries: list[Entry] = [e for e in HTTP1 if e not in (Entry.WEBSOCKET, Entry.TLS_LISTENER_CONNECT)]
+    answers = await at_once(entries, lambda entry: begin_upload(hops, entry))
+    assert answered(answers) == dict.fromkeys(entries, TIME_IS_UP)
+    assert {answer.header("connection") for answer in answers.values()} == {"close"}
+    await hops.origin.wait_closed()
+    assert hops.origin.requests == hops.plain.requests == []
+
+
+def begin_upload(world: World, entry: Entry) -> Response:
+    ask, fields = Ask("/upload"), [("Content-Length", "1000")]
+    authority = ask.authority(world, entry)
+    with world.gateway.open(HASTY) as proxy:
+        if entry in ABSOLUTE:
+            inside = listener_tls(world, proxy) if entry is Entry.TLS_LISTENER else proxy
+            inside.request("POST", f"{entry.scheme}://{authority}/upload", authority, fields)
+            inside.send(b"half")
+            return inside.read_response("POST")
+        with tunnel(world, proxy, entry, ask) as inside_tunnel:
+            assert isinstance(inside_tunnel, RawConnection)
+            inside_tunnel.request("POST", "/upload", authority, fields)
+            inside_tunnel.send(b"half")
+            return inside_tunnel.read_response("POST")
+
+
+@pytest.mark.parametrize("scheme", ["wss", "ws"])
+async def test_a_websocket_ends_with_the_whole_time_on_both_sides(hops: SlowWorld, scheme: str) -> None:
+    origin = hops.origin if scheme == "wss" else hops.plain
+    origin.route("/ws", replies.upgrade("websocket", [("sec-websocket-accept", ACCEPT)]))
+
+    def use() -> tuple[int, bytes]:
+        with hops.gateway.open(HASTY) as proxy:
+            if scheme == "ws":
+                authority = Ask().authority(hops, Entry.ABSOLUTE_HTTP)
+                proxy.request("GET", f"http://{authority}/ws", authority, WEBSOCKET_FIELDS)
+                return proxy.read_response().status, ended(proxy)
+            with tunnel(hops, proxy, Entry.WEBSOCKET, Ask()) as inside:
+                assert isinstance(inside, RawConnection)
+                inside.request("GET", "/ws", Ask().authority(hops, Entry.WEBSOCKET), WEBSOCKET_FIELDS)
+                return inside.read_response().status, ended(inside)
+
+    assert await asyncio.to_thread(use) == (101, b"")
+    await origin.wait_closed()
+    assert origin.accepts == 1
+    assert [line["rule"] for line in hops.gateway.lines("close")][-1] == "total-timeout"
+
+
+ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+
+
+# --- a client that is gone --------------------------------------------------------------------------------------
+
+
+LEAVING = {"FIN": RawConnection.close, "RST": RawConnection.abort}
+
+
+@pytest.mark.parametrize("how", LEAVING)
+@pytest.mark.parametrize("moment", ["before the head", "within the body"])
+async def test_a_client_that_leaves_has_its_origin_closed_at_once(
+    hops: SlowWorld, moment: str, how: str
+) -> None:
+    """The profile's limits are long: only the client's leaving can close the origin."""
+    hops.origin.route("/silent", replies.silent(Gate()))
+    hops.origin.route("/endless", replies.endless())
+    path = "/silent" if moment == "before the head" else "/endless"
+    for open_request in (begin_absolute, begin_tunnel):
+        with hops.gateway.open(PATIENT) as proxy:
+            inside = await asyncio.to_thread(open_request, hops, proxy, path)
+            await hops.origin.wait_requests(1)
+            if path == "/endless":
+                await asyncio.to_thread(inside.receive)
+            LEAVING[how](inside if how == "RST" else proxy)
+        await hops.origin.wait_closed()
+        assert hops.origin.accepts == 1
+        hops.origin.forget()
+
+
+def begin_absolute(world: World, proxy: RawConnection, path: str) -> RawConnection:
+    proxy.request("GET", world.url(path), world.authority())
+    return proxy
+
+
+def begin_tunnel(world: World, proxy: RawConnection, path: str) -> RawConnection:
+    assert proxy.connect(world.authority()).status == 200
+    inside = proxy.start_tls("a.example", world.gateway.ca_path)
+    inside.request("GET", path, world.authority())
+    return inside
+
+
+async def test_a_reset_stream_closes_its_origin_and_spares_the_others(hops: SlowWorld) -> None:
+    hops.origin.route("/silent", replies.silent(Gate()))
+
+    def use() -> None:
+        with hops.gateway.open(PATIENT) as proxy, tunnel(hops, proxy, Entry.CONNECT_H2, Ask()) as inside:
+            assert isinstance(inside, RawConnection)
+            client = H2Client(inside)
+            stream = client.request(hops.authority(), "/silent")
+            hops.origin._watch.wait_sync(lambda: len(hops.origin.requests) == 1, "the request")
+            client.reset(stream)
+            hops.origin._watch.wait_sync(lambda: hops.origin.connections[0].ending is not None, "its end")
+            assert client.get(hops.authority(), "/other").status == 200
+
+    await asyncio.to_thread(use)
+
+
+async def test_a_client_that_leaves_during_the_look_up_is_not_dialled_for(hops: SlowWorld) -> None:
+    gate = Gate()
+    for rtype in ("A", "AAAA"):
+        hops.dns.script("b.example", rtype, Delayed(gate, Addresses(ORIGIN_ADDRESS)))
+    with hops.gateway.open(PATIENT) as proxy:
+        proxy.request("GET", hops.url(host="b.example"), hops.authority("b.example"))
+        await hops.dns.wait_queries(2, "b.example")
+        proxy.abort()
+    await pass_the_time(hops)
+    hops.origin.forget()
+    gate.open()
+    assert (await asyncio.to_thread(send, hops, Entry.ABSOLUTE_HTTPS, Ask(), listener=PATIENT)).status == 200
+    assert contacts(hops).connects == 1
+    assert hops.origin.connections[0].requests[0].values("host") == [hops.authority()]
+
+
+async def test_a_client_that_leaves_during_the_origins_handshake_closes_it(hops: SlowWorld) -> None:
+    held = hops.origin.hold_handshake = Gate()
+    with hops.gateway.open(PATIENT) as proxy:
+        proxy.request("GET", hops.url(), hops.authority())
+        await hops.origin.wait_connections(1)
+        hops.origin.hold_handshake = None
+        proxy.abort()
+    await pass_the_time(hops)
+    held.open()  # the handshake begins only now, and finds its peer gone
+    await hops.origin.connections[0].wait_closed()
+    assert hops.origin.connections[0].requests == []
+
+
+async def pass_the_time(world: World) -> None:
+    """Whatever comes later to the same worker is served after what came before."""
+    for _ in range(2):
+        answer = await asyncio.to_thread(send, world, Entry.ABSOLUTE_HTTPS, Ask(), listener=PATIENT)
+        assert answer.status == 200
+
+
+# --- the client's side ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def short_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    python = quick(CLIENT_HEAD_SECONDS=SHORT, HANDSHAKE_SECONDS=SHORT, SILENT_TUNNEL_SECONDS=SHORT)
+    with World(tmp_path_factory.mktemp("clients"), python=python) as world:
+        yield world
+
+
+@pytest.fixture
+def clients(short_clients: World) -> World:
+    forget(short_clients)
+    return short_clients
+
+
+def client_hello(name: str = "a.example") -> bytes:
+    """A whole first flight of TLS."""
+    arriving, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(arriving, leaving, server_hostname=name)
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return leaving.read()
+
+
+def nothing(world: World, proxy: RawConnection) -> RawConnection:
+    return proxy
+
+
+def half_a_line(world: World, proxy: RawConnection) -> RawConnection:
+    proxy.send(b"GET https://a.exa")
+    return proxy
+
+
+def half_a_head(world: World, proxy: RawConnection) -> RawConnection:
+    proxy.send(f"GET {world.url()} HTTP/1.1\r\nHost: a.exam".encode())
+    return proxy
+
+
+def silent_tunnel(world: World, proxy: RawConnection) -> RawConnection:
+    assert proxy.connect(world.authority()).status == 200
+    return proxy
+
+
+def half_a_record(world: World, proxy: RawConnection) -> RawConnection:
+    silent_tunnel(world, proxy).send(client_hello()[:3])
+    return proxy
+
+
+def half_a_hello(world: World, proxy: RawConnection) -> RawConnection:
+    silent_tunnel(world, proxy).send(client_hello()[:100])
+    return proxy
+
+
+def a_hello_and_no_more(world: World, proxy: RawConnection) -> RawConnection:
+    silent_tunnel(world, proxy).send(client_hello())
+    return proxy
+
+
+def half_a_hello_to_the_listener(world: World, proxy: RawConnection) -> RawConnection:
+    proxy.send(client_hello()[:100])
+    return proxy
+
+
+def a_hello_to_the_listener_and_no_more(world: World, proxy: RawConnection) -> RawConnection:
+    proxy.send(client_hello())
+    return proxy
+
+
+def tls_and_then_nothing(world: World, proxy: RawConnection) -> RawConnection:
+    return silent_tunnel(world, proxy).start_tls("a.example", world.gateway.ca_path)
+
+
+def tls_to_the_listener_and_then_nothing(world: World, proxy: RawConnection) -> RawConnection:
+    return listener_tls(world, proxy)
+
+
+def a_tunnel_in_tls_and_then_nothing(world: World, proxy: RawConnection) -> RawConnection:
+    return silent_tunnel(world, listener_tls(world, proxy))
+
+
+def half_a_head_in_a_tunnel(world: World, proxy: RawConnection) -> RawConnection:
+    inside = tls_and_then_nothing(world, proxy)
+    inside.send(b"GET / HTTP/1.1\r\nHost: a.exam")
+    return inside
+
+
+def half_a_head_in_a_plain_tunnel(world: World, proxy: RawConnection) -> RawConnection:
+    silent_tunnel(world, proxy).send(b"GET / HTTP/1.1\r\nHost: a.exam")
+    return proxy
+
+
+def half_a_preface(world: World, proxy: RawConnection) -> RawConnection:
+    inside = silent_tunnel(world, proxy).start_tls("a.example", world.gateway.ca_path, ("h2",))
+    inside.send(b"PRI * HTTP/2.0\r\n")
+    return inside
+
+
+def h2_and_then_nothing(world: World, proxy: RawConnection) -> RawConnection:
+    inside = silent_tunnel(world, proxy).start_tls("a.example", world.gateway.ca_path, ("h2",))
+    H2Client(inside)
+    return inside
+
+
+def half_a_second_head(world: World, proxy: RawConnection) -> RawConnection:
+    assert proxy.get(world.url("/first"), world.authority()).status == 200
+    return half_a_head(world, proxy)
+
+
+def half_a_second_head_in_a_tunnel(world: World, proxy: RawConnection) -> RawConnection:
+    inside = tls_and_then_nothing(world, proxy)
+    assert inside.get("/first", world.authority()).status == 200
+    inside.send(b"GET / HTTP/1.1\r\nHost: a.exam")
+    return inside
+
+
+Stall = Callable[[World, RawConnection], RawConnection]
+STALLS: dict[str, tuple[Stall, str]] = {
+    "a client that says nothing": (nothing, "no request in time"),
+    "half a request line": (half_a_line, "no request in time"),
+    "half a request head": (half_a_head, "no request in time"),
+    "a tunnel and then nothing": (silent_tunnel, "silent tunnel"),
+    "a tunnel and half a TLS record": (half_a_record, "silent tunnel"),
+    "a tunnel and half a ClientHello": (half_a_hello, "silent tunnel"),
+    "a tunnel, a ClientHello, no more": (a_hello_and_no_more, "TLS handshake not done in time"),
+    "half a ClientHello to the listener": (half_a_hello_to_the_listener, "no request in time"),
+    "a ClientHello to the listener, no more": (
+        a_hello_to_the_listener_and_no_more, "TLS handshake not done in time"),
+    "TLS in a tunnel and then nothing": (tls_and_then_nothing, "no request in time"),
+    "TLS to the listener and then nothing": (tls_to_the_listener_and_then_nothing, "no request in time"),
+    "a tunnel in TLS and then nothing": (a_tunnel_in_tls_and_then_nothing, "silent tunnel"),
+    "TLS in a tunnel and half a head": (half_a_head_in_a_tunnel, "no request in time"),
+    "a tunnel and half a plain head": (half_a_head_in_a_plain_tunnel, "silent tunnel"),
+    "h2 and half a preface": (half_a_preface, "no request in time"),
+    "h2 and no request": (h2_and_then_nothing, "no request in time"),
+    "a request, then half a head": (half_a_second_head, "request head not complete in time"),
+    "in a tunnel a request, then half a head": (
+        half_a_second_head_in_a_tunnel, "request head not complete in time"),
+}  # fmt: skip
+
+
+async def test_clients_that_stall_are_closed_and_audited(clients: World) -> None:
+    def stall(name: str) -> bytes:
+        with clients.gateway.open() as proxy:
+            return ended(STALLS[name][0](clients, proxy))
+
+    await at_once(STALLS, stall)
+    said = Counter(line["detail"] for line in timeouts(clients))
+    assert said == Counter(why for _, why in STALLS.values())
+    assert contacts(clients).connects == sum(name.endswith("then half a head") for name in STALLS)
+
+
+def timeouts(world: World) -> list[dict[str, Any]]:
+    return world.gateway.lines("event", event="client-timeout")
+
+
+TRICKLES = {
+    "a head": (nothing, b"GET https://a.example/ HTTP/1.1\r\n" + b"x: y\r\n" * 4000),
+    "a head in a plain tunnel": (silent_tunnel, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 4000),
+    "a ClientHello": (silent_tunnel, client_hello() + bytes(4000)),
+    "a ClientHello to the listener": (nothing, client_hello() + bytes(4000)),
+    "a head in TLS": (tls_and_then_nothing, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 4000),
+    "a second head": (half_a_second_head, b"ple\r\n" + b"x: y\r\n" * 4000),
+}
+
+
+async def test_bytes_one_by_one_do_not_put_the_deadline_off(clients: World) -> None:
+    def drip_feed(what: str) -> int:
+        begin, data = TRICKLES[what]
+        with clients.gateway.open() as proxy:
+            return len(data) - trickle(begin(clients, proxy), data)
+
+    before = len(timeouts(clients))
+    unsent = await at_once(TRICKLES, drip_feed)
+    assert all(left > 0 for left in unsent.values()), unsent
+    assert len(timeouts(clients)) == before + len(TRICKLES)
+
+
+def trickle(connection: RawConnection, data: bytes) -> int:
+    """Send byte by byte until the other side closes; how many were sent."""
+    for number in range(len(data)):
+        if select.select([connection.sock], [], [], 0.02)[0]:
+            ended(connection)
+            return number
+        try:
+            connection.send(data[number : number + 1])
+        except OSError:
+            return number
+    return len(data)
+
+
+def test_a_kept_connection_may_be_silent_for_longer_than_a_head_may_take(clients: World) -> None:
+    """The clock is a silent client that is closed meanwhile."""
+    with clients.gateway.open() as kept, clients.gateway.open() as h2_proxy:
+        assert kept.get(clients.url("/one"), clients.authority()).status == 200
+        client = H2Client(
+            silent_tunnel(clients, h2_proxy).start_tls("a.example", clients.gateway.ca_path, ("h2",))
+        )
+        assert client.get(clients.authority(), "/one").status == 200
+        for _ in range(2):
+            with clients.gateway.open() as clock:
+                ended(clock)
+        assert kept.get(clients.url("/two"), clients.authority()).status == 200
+        assert client.get(clients.authority(), "/two").status == 200
+    assert contacts(clients).connects == 2
+
+
+async def test_a_request_under_way_is_not_cut_by_the_limits_of_heads(clients: World) -> None:
+    gate = Gate()
+    clients.origin.route("/slow", replies.silent(gate, replies.text("at last")))
+    with clients.gateway.open() as proxy:
+        proxy.request("GET", clients.url("/slow"), clients.authority())
+        await clients.origin.wait_requests(1)
+        for _ in range(2):
+            with clients.gateway.open() as clock:
+                await asyncio.to_thread(ended, clock)
+        gate.open()
+        answer = await asyncio.to_thread(proxy.read_response)
+    assert (answer.status, answer.body) == (200, b"at last")
+
+
+# --- idle -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def short_idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with World(tmp_path_factory.mktemp("idle"), python=quick(IDLE_SECONDS=1.0)) as world:
+        yield world
+
+
+@pytest.fixture
+def idle(short_idle: World) -> World:
+    forget(short_idle)
+    return short_idle
+
+
+@pytest.mark.parametrize("way", ["absolute", "connect-h1", "connect-h2"])
+async def test_an_idle_connection_is_closed_on_both_sides(idle: World, way: str) -> None:
+    def use() -> bytes:
+        with idle.gateway.open() as proxy:
+            if way == "absolute":
+                assert proxy.get(idle.url(), idle.authority()).status == 200
+                return ended(proxy)
+            entry = Entry(way)
+            with tunnel(idle, proxy, entry, Ask()) as inside:
+                assert isinstance(inside, RawConnection)
+                if entry is Entry.CONNECT_H2:
+                    assert H2Client(inside).get(idle.authority()).status == 200
+                else:
+                    assert inside.get("/", idle.authority()).status == 200
+                return ended(inside)
+
+    await asyncio.to_thread(use)
+    await idle.origin.wait_closed()
+    assert idle.origin.accepts == 1
+
+
+@pytest.mark.parametrize("moment", ["before the head", "within the body"])
+async def test_a_hop_under_way_is_bounded_by_its_own_limit_and_not_by_idleness(
+    idle: World, moment: str
+) -> None:
+    """The clocks are connections that are idle meanwhile, one after the other, and are closed."""
+    gate = Gate()
+    idle.origin.route("/slow", replies.silent(gate, replies.text("late")))
+    idle.origin.route("/half", replies.headers_only(gate, b"late", "text/plain"))
+    path = "/slow" if moment == "before the head" else "/half"
+    with idle.gateway.open() as proxy:
+        proxy.request("GET", idle.url(path), idle.authority())
+        await idle.origin.wait_requests(1)
+        for _ in range(2):
+            with idle.gateway.open() as clock:
+                assert (
+                    await asyncio.to_thread(clock.get, idle.url("/quick"), idle.authority())
+                ).status == 200
+                await asyncio.to_thread(ended, clock)
+        gate.open()
+        answer = await asyncio.to_thread(proxy.read_response)
+    assert (answer.status, answer.body, answer.complete) == (200, b"late", True)
