@@ -8,7 +8,7 @@ work at a time and the rest wait within the hop's time limit; those of gzip and 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from mitmproxy import http
+from mitmproxy import connection, http
 
 from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.stream import RefusedBody, time_is_up, upstream_failed
@@ -32,6 +32,7 @@ class ByteCap:
 
     def __init__(self, heavy_decoders: int = HEAVY_DECODERS) -> None:
         self._slots = asyncio.Semaphore(heavy_decoders)
+        self._holders: set[Hop] = set()
 
     def responseheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """Judge the declared length and the codings before any body byte."""
@@ -63,8 +64,15 @@ class ByteCap:
                 await self._slots.acquire()
         except TimeoutError:
             hop.refuse(time_is_up(hop))
-        else:
-            hop.holds_decoder = True
+            return
+        self._holders.add(hop)
+        if hop.session.client.timestamp_end is not None:
+            self._free(hop)  # the client went meanwhile: nothing will tell of this hop's end
+
+    def client_disconnected(self, client: connection.Client) -> None:
+        """A connection that was dropped in the middle tells of no ends."""
+        for hop in [hop for hop in self._holders if hop.session.client is client]:
+            self._free(hop)
 
     def response(self, flow: http.HTTPFlow) -> None:
         """The body is complete."""
@@ -77,8 +85,8 @@ class ByteCap:
     def _free(self, hop: Hop) -> None:
         if hop.meter is not None:
             hop.meter.close()
-        if hop.holds_decoder:
-            hop.holds_decoder = False
+        if hop in self._holders:
+            self._holders.remove(hop)
             self._slots.release()
 
 

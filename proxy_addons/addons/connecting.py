@@ -17,6 +17,7 @@ from proxy_addons.engine.hops import Hop, Origin, Recorder, Sessions, hop_of
 from proxy_addons.engine.loop import PLAN, DialPlan
 from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL
 from proxy_addons.engine.stream import time_is_up, upstream_failed
+from proxy_addons.engine.tls import HTTP1, HTTP1_AND_2
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
 
@@ -49,6 +50,10 @@ class Connecting:
             origin.failure = INTERNAL if verdict is None else verdict
             origin.error = origin.failure.message
             return
+        if hop.target is not None:
+            # Stock sends the client's spelling of the name, and offers whatever protocols the client offered.
+            origin.sni = hop.target.dns_name
+            origin.alpn_offers = HTTP1_AND_2 if hop.session.client.alpn == b"h2" else HTTP1
         if not hop.from_daemon:
             hop.judged = None  # an agent's judgement belongs to this connection, not to the hop
         PLAN.set(DialPlan(self._dialer, judged, hop, origin))

@@ -3,7 +3,7 @@
 - Hooks run inline in `server_event`, a task only where one really waits (half of stock's cost a hop was the task).
 - A layer that raises ends the connection: stock logs it and goes on feeding the half-run state machine.
 - A paused layer queues events without bound (N5), a waiting one bytes (N14): the reader waits instead.
-- An HTTP/2 client that never opens its window makes us keep the body (N6): the origin's reader waits.
+- An HTTP/2 peer that never opens its window makes us keep the body (N6): the other side's reader waits.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ REGULAR = mode_specs.ProxyMode.parse("regular")
 MAX_QUEUED_EVENTS = 16
 """Events a paused stream may hold before its client is read no further; one event is at most 64 KiB."""
 MAX_H2_BUFFER = 1 << 20
-"""Bytes held for HTTP/2 streams whose client does not open its window, before origins are read no further."""
+"""Bytes held for HTTP/2 streams whose reader does not open its window, before the writer is read no further."""
 MAX_WRITE_BUFFER = 1 << 17
 _POLL_SECONDS = 0.02
 
@@ -232,7 +232,9 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     def _client_must_wait(self) -> bool:
         return self.client in self.transports and any(
-            layer.most_queued() > MAX_QUEUED_EVENTS or layer.sent_ahead() > MAX_HEAD_BYTES
+            layer.most_queued() > MAX_QUEUED_EVENTS
+            or layer.uploads_held() > MAX_H2_BUFFER
+            or layer.sent_ahead() > MAX_HEAD_BYTES
             for layer in self.session.http_layers
         )
 

@@ -74,11 +74,17 @@ class HttpLayerView(Protocol):
     def has_request(self) -> bool:
         """Whether a request is under way."""
 
+    def open_streams(self) -> int:
+        """Requests that are under way, or not yet let go."""
+
     def most_queued(self) -> int:
         """Events held by the fullest paused stream."""
 
     def sent_ahead(self) -> int:
         """Bytes held of an HTTP/1 client that does not wait for its answers."""
+
+    def uploads_held(self) -> int:
+        """Bytes of request bodies held because no origin takes them yet."""
 
     def h2_buffered(self) -> int:
         """Bytes held for HTTP/2 peers that do not open their windows."""
@@ -147,7 +153,6 @@ class Hop:
     """The look-up made on this hop's account, for its audit lines."""
     meter: BodyMeter | None = None
     request_bytes: int = 0
-    holds_decoder: bool = False
     status: int | None = None
     media_type: str | None = None
     started: float = field(default_factory=time.perf_counter)

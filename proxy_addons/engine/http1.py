@@ -226,6 +226,10 @@ def _as_http1(request: http.Request, ends: bool) -> http.Request:
     names = {name.lower() for name, _ in fields}
     if b"host" not in names and data.authority:
         fields.insert(0, (b"Host", data.authority))
+    cookies = [value for name, value in fields if name.lower() == b"cookie"]
+    if len(cookies) > 1:  # RFC 9113, 8.2.3
+        fields = [field for field in fields if field[0].lower() != b"cookie"]
+        fields.append((b"cookie", b"; ".join(cookies)))
     if not ends and not names & {b"content-length", b"transfer-encoding"}:
         fields.append((b"Transfer-Encoding", b"chunked"))
     return http.Request(

@@ -9,7 +9,8 @@ N11  stock remembers a failed dial for the client connection's life.
 from mitmproxy.connection import Connection, ConnectionState
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
-from mitmproxy.proxy.layers.http._http2 import Http2Server
+from mitmproxy.proxy.layers.http._events import RequestData
+from mitmproxy.proxy.layers.http._http2 import Http2Client, Http2Connection, Http2Server
 
 from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
@@ -28,6 +29,10 @@ class GateHttpLayer(HttpLayer):
         """Whether a request is under way; a tunnel or a WebSocket is none."""
         return any(stream.child_layer is None for stream in self.streams.values())
 
+    def open_streams(self) -> int:
+        """Requests that are under way, or not yet let go."""
+        return len(self.streams)
+
     def most_queued(self) -> int:
         """Events held by the fullest paused stream (N5)."""
         return max((len(s._paused_event_queue) for s in self.streams.values() if s._paused), default=0)
@@ -40,10 +45,18 @@ class GateHttpLayer(HttpLayer):
     def h2_buffered(self) -> int:
         """Bytes held for a client that does not open its HTTP/2 windows (N6)."""
         server = self.connections.get(self.context.client)
-        if not isinstance(server, Http2Server):
-            return 0
-        buffers = server.h2_conn.stream_buffers.values()
-        return sum(len(chunk.data) for buffer in buffers for chunk in buffer)
+        return _unsent(server) if isinstance(server, Http2Server) else 0
+
+    def uploads_held(self) -> int:
+        """Bytes of request bodies held: by all paused streams, and for origins that do not open their windows."""
+        queued = sum(
+            len(event.data)
+            for stream in self.streams.values()
+            for event in stream._paused_event_queue
+            if isinstance(event, RequestData)
+        )
+        tops = (top.context.layers[-1] for top in self.connections.values())
+        return queued + sum(_unsent(client) for client in tops if isinstance(client, Http2Client))
 
     def has_idle_twin(self, origin: Origin) -> bool:
         """Whether another idle HTTP/1 connection goes to the same place."""
@@ -129,6 +142,10 @@ class GateHttpLayer(HttpLayer):
                 and connection.state is ConnectionState.CLOSED
             ):
                 del self.connections[connection]
+
+
+def _unsent(peer: Http2Connection) -> int:
+    return sum(len(chunk.data) for buffer in peer.h2_conn.stream_buffers.values() for chunk in buffer)
 
 
 def _peer_is_allowed(connection: Connection, hop: Hop) -> bool:

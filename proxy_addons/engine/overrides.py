@@ -41,7 +41,7 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (mode_servers.ProxyConnectionHandler, ("handle_hook",)),
     (addonmanager.AddonManager, ("handle_lifecycle", "trigger_event", "trigger", "invoke_addon_sync")),
     (tlsconfig.TlsConfig, ("tls_start_client", "tls_start_server", "get_cert", "request")),
-    (tlsconfig, ("_default_ciphers", "alpn_select_callback", "AppData")),
+    (tlsconfig, ("_default_ciphers",)),
     (net_tls.create_client_proxy_context, ("__wrapped__",)),
     (http.MessageData, ("__post_init__",)),
     (optmanager._Option, ("value", "_default")),

@@ -10,6 +10,7 @@ N18  a ClientHello had no bound, and was parsed anew from its first record with 
 
 import re
 from collections import OrderedDict
+from typing import Any
 
 from mitmproxy import ctx, tls
 from mitmproxy.addons import tlsconfig
@@ -23,6 +24,10 @@ MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
 MAX_CLIENT_HELLO = 16 << 10
 """Bytes of records that may hold a ClientHello; today's, with post-quantum shares, take 2 KiB."""
+
+HTTP1 = (b"http/1.1",)
+HTTP1_AND_2 = (b"h2", b"http/1.1")
+"""What is spoken over TLS, by ALPN name. Stock takes any HTTP name a client offers, h3 too, and crashes on it."""
 
 _SERVER_NAME = re.compile(rb"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _SNI_EXTENSION = 0
@@ -65,14 +70,8 @@ class GateTls(tlsconfig.TlsConfig):
             self._contexts.move_to_end(key)
         connection = tls_start.ssl_conn = SSL.Connection(context)
         over_listener = len(where.layers) == 2
-        connection.set_app_data(
-            tlsconfig.AppData(
-                # HTTP/2 is not spoken to the proxy itself, only inside a tunnel.
-                client_alpn=b"http/1.1" if over_listener else where.client.alpn,
-                server_alpn=where.server.alpn,
-                http2=ctx.options.http2,
-            )
-        )
+        # HTTP/2 is not spoken to the proxy itself, only inside a tunnel.
+        connection.set_app_data(HTTP1 if over_listener else HTTP1_AND_2)
         connection.set_accept_state()
 
     def _make_context(self, where: Context) -> SSL.Context:
@@ -87,13 +86,19 @@ class GateTls(tlsconfig.TlsConfig):
             ecdh_curve=None,
             chain_file=None,
             request_client_cert=False,
-            alpn_select_callback=tlsconfig.alpn_select_callback,
+            alpn_select_callback=choose_protocol,
             extra_chain_certs=(),
             dhparams=self.certstore.dhparams,
         )
         context.use_certificate(entry.cert.to_cryptography())
         context.use_privatekey(entry.privatekey)
         return context
+
+
+def choose_protocol(connection: SSL.Connection, offered: list[bytes]) -> Any:
+    """The first protocol a client offers that is spoken on this connection (RFC 7301)."""
+    spoken = connection.get_app_data()
+    return next((name for name in offered if name in spoken), SSL.NO_OVERLAPPING_PROTOCOLS)
 
 
 def read_server_name(hello: tls.ClientHello) -> str | None:
