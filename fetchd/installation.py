@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fetchd.app import open_audit_log, open_web_fetch
 from fetchd.core.caller import Caller
-from fetchd.faces.http import make_app
+from fetchd.faces.http import open_tools_app
 from fetchd.faces.operator import make_operator_app
 from fetchd.gateway_process import Gateway, GatewayProcess, start_gateway
 from fetchd.run_state import (
@@ -64,9 +64,10 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         host, port, _ = gateway.listeners[0]
         web_fetch = await stack.enter_async_context(open_web_fetch(Gateway(host, port, secret), log))
         caller = Caller(LOCAL_AGENT, config.profiles[config.daemon.profile])
-        await stack.enter_async_context(
-            serving(make_app(web_fetch, caller, [_shown(config.daemon.host)]), tools_socket)
+        tools_app = await stack.enter_async_context(
+            open_tools_app(web_fetch, caller, [_shown(config.daemon.host)])
         )
+        await stack.enter_async_context(serving(tools_app, tools_socket))
         is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
         operator_app = make_operator_app(is_ready, [_shown(config.operator.host)])
         await stack.enter_async_context(serving(operator_app, operator_socket))

@@ -1,11 +1,13 @@
-"""`fetchd fetch`: one page, as web_fetch gives it to a model: enveloped text, or with --json the HTTP object.
+"""`fetchd fetch`: pages, as web_fetch gives them to a model: enveloped text, or with --json the HTTP object, a line
+each.
 
-Exit status (SPEC 1.10): 0 done, a soft failure too unless --fail makes it 1; 2 bad arguments or a hard
-failure; 3 no gateway.
+Several are fetched side by side and printed in the order they were asked for; none stops the others.
+
+Exit status (SPEC 1.10), the worst of all pages: 0 done, a soft failure too unless --fail makes it 1; 2 bad arguments
+or a hard failure; 3 no gateway.
 """
 
 import asyncio
-import json
 import os
 import re
 import sys
@@ -13,9 +15,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
+from rich.console import Console
 
 from fetchd.app import ONE_SHOT_SERIES, open_audit_log, open_web_fetch
 from fetchd.core.caller import Caller
@@ -26,14 +29,19 @@ from proxy_addons.audit import AuditError
 from proxy_addons.policy.config import ConfigError
 
 from .config_option import BadInputError, config_option, load_or_fail, select_profile
-from .results import render_problem, render_result
+from .fetch_display import FetchDisplay
+from .fetch_many import iterate, run_in_order
+from .fetch_printer import ResultPrinter
+from .line_io import LineReader, read_stream
 
 LOCAL_AGENT: Final = "local"
 """The name of whoever uses this machine's command line, until agents have tokens."""
 
-SOFT_FAILED, FAILED, NO_GATEWAY = 1, 2, 3
+NO_GATEWAY: Final = 3
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MAX_LINE_BYTES: Final = 65_536
+"""Of standard input; no server takes a URL as long as that."""
+
 _INTEGER = re.compile(r"-?[0-9]{1,4000}")
 
 
@@ -65,64 +73,105 @@ async def open_fetch(settings: FetchSettings) -> AsyncIterator[WebFetch]:
         yield web_fetch
 
 
-@click.command()
-@click.argument("url")
-@click.option("--max-chars", metavar="N", help="Return at most N characters of text (1 to 40000).")
-@click.option("--raw", is_flag=True, help="Render the whole page instead of its main article.")
-@click.option("--json", "as_json", is_flag=True, help="Print the object that the HTTP API returns.")
-@click.option("--fail", "fail_soft", is_flag=True, help="Exit with 1 on a soft failure, such as HTTP 404.")
-@click.option("--profile", "profile_name", metavar="NAME", help="Fetch under this profile.")
-@click.option("--no-start", is_flag=True, help="Do not start a private gateway when none runs.")
-@click.option(
+state_dir_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     help="State directory; else $FETCHD_STATE, else $XDG_STATE_HOME/fetchd.",
 )
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--max-chars", metavar="N", help="Return at most N characters of each page (1 to 40000).")
+@click.option("--raw", is_flag=True, help="Render the whole page instead of its main article.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the object that the HTTP API returns, one a line."
+)
+@click.option("--fail", "fail_soft", is_flag=True, help="Exit with 1 on a soft failure, such as HTTP 404.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    help="Pages to fetch at the same time.",
+)
+@click.option("--profile", "profile_name", metavar="NAME", help="Fetch under this profile.")
+@click.option("--no-start", is_flag=True, help="Do not start a private gateway when none runs.")
+@state_dir_option
 @config_option
 @click.pass_context
 def fetch(
     context: click.Context,
-    url: str,
+    urls: tuple[str, ...],
     max_chars: str | None,
     raw: bool,
     as_json: bool,
     fail_soft: bool,
+    jobs: int,
     profile_name: str | None,
     no_start: bool,
     state_dir: Path | None,
     config_path: Path | None,
 ) -> None:
-    """Fetch URL through the gateway and print its text in the untrusted envelope."""
+    """Fetch pages through the gateway and print their text in the untrusted envelope.
+
+    With - in place of URL, standard input has a URL on each line.
+    """
+    if "-" in urls and len(urls) > 1:
+        raise BadInputError("- reads the URLs from standard input; it stands alone")
     loaded = load_or_fail(config_path)
     caller = Caller(LOCAL_AGENT, select_profile(loaded, profile_name))
     try:
         settings = FetchSettings(loaded, find_state_dir(state_dir, os.environ), no_start)
     except ConfigError as error:
         raise BadInputError(str(error)) from None
-    arguments: dict[str, object] = {"url": url, "max_chars": _read_number(max_chars), "raw": raw}
+    options: dict[str, object] = {"max_chars": _read_number(max_chars), "raw": raw}
     opener: OpenFetch = context.obj if context.obj is not None else open_fetch
+    printer = ResultPrinter(as_json=as_json, fail_soft=fail_soft, many=urls != urls[:1] or urls == ("-",))
     try:
-        result = asyncio.run(_run(opener, settings, arguments, caller))
+        asyncio.run(_run(opener, settings, urls, options, caller, jobs, printer))
     except NoGatewayError as error:
         click.echo(str(error), err=True)
         context.exit(NO_GATEWAY)
     except AuditError as error:
         raise BadInputError(str(error)) from None
-    context.exit(_print_result(result, as_json=as_json, fail_soft=fail_soft))
+    context.exit(printer.status)
 
 
 async def _run(
-    opener: OpenFetch, settings: FetchSettings, arguments: dict[str, object], caller: Caller
-) -> FetchResult:
-    watched = sys.stderr.isatty()
-    if watched:
-        click.echo("fetching ...", err=True, nl=False)
-    try:
+    opener: OpenFetch,
+    settings: FetchSettings,
+    urls: tuple[str, ...],
+    options: dict[str, object],
+    caller: Caller,
+    jobs: int,
+    printer: ResultPrinter,
+) -> None:
+    from_stdin = urls == ("-",)
+    with FetchDisplay(Console(stderr=True), None if from_stdin else len(urls)) as display:
         async with opener(settings) as web_fetch:
-            return await web_fetch.call(arguments, caller)
-    finally:
-        if watched:
-            click.echo("\r\x1b[K", err=True, nl=False)
+
+            async def call(url: str) -> FetchResult:
+                return await web_fetch.call({"url": url, **options}, caller, display.single)
+
+            def take(result: FetchResult) -> None:
+                display.count(failed=result.failure is not None)
+                with display.aside():
+                    printer.print(result)
+
+            await run_in_order(read_urls() if from_stdin else iterate(list(urls)), call, take, jobs)
+
+
+async def read_urls() -> AsyncIterator[str]:
+    """The lines of standard input but for blank ones. One that cannot be a URL is "", and its call says so."""
+    async for line in LineReader(read_stream(sys.stdin.buffer), MAX_LINE_BYTES):
+        if line is None:
+            yield ""
+        elif line.strip():
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                yield ""
 
 
 def _read_number(text: str | None) -> object:
@@ -130,29 +179,3 @@ def _read_number(text: str | None) -> object:
     if text is None or _INTEGER.fullmatch(text) is None:
         return text
     return int(text)
-
-
-def _print_result(result: FetchResult, *, as_json: bool, fail_soft: bool) -> int:
-    """Print, and return the exit status."""
-    failure = result.failure
-    hard = failure is not None and result.is_hard
-    if as_json:
-        document = (
-            render_problem(failure, result.fetch_id)
-            if failure is not None and hard
-            else render_result(result)
-        )
-        click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8"))
-    elif hard:
-        click.echo(f"Error: {_for_terminal(result.text)}", err=True)
-    else:
-        # A page may hold what moves a terminal's cursor or retitles it; into a pipe the text goes as it is.
-        text = _for_terminal(result.text) if sys.stdout.isatty() else result.text
-        click.echo(text.encode("utf-8"))
-    if hard:
-        return FAILED
-    return SOFT_FAILED if failure is not None and fail_soft else 0
-
-
-def _for_terminal(text: str) -> str:
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

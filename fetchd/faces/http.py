@@ -1,83 +1,96 @@
 """The HTTP API of the daemon.
 
-    POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, …}, or a problem document with
-    `kind` GET  /healthz              the process answers GET  /                     what is here
+    POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, ...}, or a problem document with `kind`
+    GET  /openapi.json         what is accepted and answered, exactly; /docs is the same for people
+    GET  /healthz              the process answers
+         /mcp                  the same tools for MCP clients
 
 A client that goes away drops its call (SPEC 2.1): the fetch is cancelled and its connection closed at once.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from fetchd.core.caller import Caller
 from fetchd.fetch import FetchResult, WebFetch
-from proxy_addons.policy.limits import MIB
 
+from .calls import MAX_CALLS, MAX_WAITING, RETRY_SECONDS, BusyError, Calls
 from .http_guard import BrowserGuard
+from .openapi import MAX_ARGUMENT_BYTES, PROBLEM_TYPE, WEB_FETCH_PATH, make_document
+from .openapi_page import PAGE_FIELDS, render_page
 from .results import render_problem, render_result
 
-MAX_ARGUMENT_BYTES: Final = MIB
-MAX_CALLS: Final = 64
-"""Calls at work at once: each may hold a body of the cap and a decoder's window."""
-MAX_WAITING: Final = 256
-"""Calls that wait for their turn; one more is answered 503."""
 
-
-def make_app(
+@asynccontextmanager
+async def open_tools_app(
     web_fetch: WebFetch,
     caller: Caller,
     hosts: Iterable[str] = (),
     *,
     max_calls: int = MAX_CALLS,
     max_waiting: int = MAX_WAITING,
-) -> Starlette:
-    """The ASGI application. caller: on whose behalf all calls run. hosts: see BrowserGuard."""
-    tools = _Tools(web_fetch, caller, _Turnstile(max_calls, max_waiting))
+) -> AsyncIterator[Starlette]:
+    """The tools listener whole: the HTTP API, and MCP at `/mcp`, which share one bound on calls.
+
+    caller: on whose behalf all calls run. hosts: see BrowserGuard.
+    """
+    from .mcp_http import open_mcp
+
+    calls = Calls(web_fetch, caller, max_calls=max_calls, max_waiting=max_waiting)
+    async with open_mcp(calls) as mcp:
+        yield make_app(calls, hosts, mcp)
+
+
+def make_app(calls: Calls, hosts: Iterable[str] = (), mcp: ASGIApp | None = None) -> Starlette:
+    """The ASGI application; `mcp`, if any, answers at `/mcp`."""
+    routes: list[BaseRoute] = [
+        Route("/", _index, methods=["GET"]),
+        Route("/healthz", _health, methods=["GET"]),
+        Route("/openapi.json", _openapi, methods=["GET"]),
+        Route("/docs", _docs, methods=["GET"]),
+        Route(WEB_FETCH_PATH, _Tools(calls).web_fetch, methods=["POST"]),
+    ]
+    if mcp is not None:
+        routes.append(Route("/mcp", mcp))
     return Starlette(
-        routes=[
-            Route("/", _index, methods=["GET"]),
-            Route("/healthz", _health, methods=["GET"]),
-            Route("/v1/tools/web_fetch", tools.web_fetch, methods=["POST"]),
-        ],
+        routes=routes,
         middleware=[Middleware(BrowserGuard, hosts=tuple(hosts))],
+        exception_handlers={HTTPException: _http_error, Exception: _fault},
     )
 
 
 class _Tools:
     """The endpoints that run calls."""
 
-    def __init__(self, web_fetch: WebFetch, caller: Caller, turnstile: "_Turnstile") -> None:
-        self._web_fetch: Final = web_fetch
-        self._caller: Final = caller
-        self._turnstile: Final = turnstile
+    def __init__(self, calls: Calls) -> None:
+        self._calls: Final = calls
 
     async def web_fetch(self, request: Request) -> Response:
         try:
             arguments = await _read_bounded(request)
             if arguments is None:
-                return _problem(413, "Arguments too large", f"send at most {MAX_ARGUMENT_BYTES} bytes")
-            result = await _until_disconnect(request, self._call(arguments))
-        except _FullError:
-            return _problem(503, "Too many calls", "try again in a few seconds", {"Retry-After": "5"})
+                return _problem(413, f"send at most {MAX_ARGUMENT_BYTES} bytes of arguments")
+            result = await _until_disconnect(request, self._calls.web_fetch(arguments))
+        except BusyError as error:
+            return _problem(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
         if result.is_hard and result.failure is not None:
             document = render_problem(result.failure, result.fetch_id)
-            return _json(document, int(str(document["status"])), "application/problem+json")
+            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
         return _json(render_result(result))
-
-    async def _call(self, arguments: bytes) -> FetchResult:
-        async with self._turnstile.turn():
-            return await self._web_fetch.call(arguments, self._caller)
 
 
 async def _until_disconnect(request: Request, call: Coroutine[Any, Any, FetchResult]) -> FetchResult:
@@ -110,35 +123,14 @@ async def _read_bounded(request: Request) -> bytes | None:
     return bytes(body)
 
 
-class _FullError(Exception):
-    """No more calls may wait."""
-
-
-class _Turnstile:
-    """Lets so many through at once, and so many wait."""
-
-    def __init__(self, places: int, waiting: int) -> None:
-        self._semaphore: Final = asyncio.Semaphore(places)
-        self._room: int = places + waiting
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Raises _FullError."""
-        if not self._room:
-            raise _FullError
-        self._room -= 1
-        try:
-            async with self._semaphore:
-                yield
-        finally:
-            self._room += 1
-
-
 async def _index(request: Request) -> Response:
     return _json(
         {
             "name": "fetchd",
-            "tools": {"web_fetch": "POST /v1/tools/web_fetch with a JSON object: url, max_chars, raw"},
+            "tools": {"web_fetch": f"POST {WEB_FETCH_PATH} with a JSON object: url, max_chars, raw"},
+            "mcp": "/mcp",
+            "openapi": "/openapi.json",
+            "docs": "/docs",
             "health": "/healthz",
         }
     )
@@ -148,16 +140,43 @@ async def _health(request: Request) -> Response:
     return _json({"status": "ok"})
 
 
-def _problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
-    document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    return _json(document, status, "application/problem+json", headers)
+async def _openapi(request: Request) -> Response:
+    return _json(make_document())
+
+
+async def _docs(request: Request) -> Response:
+    return Response(render_page(make_document()), headers=PAGE_FIELDS, media_type="text/html")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: no such path, another method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return _problem(
+        error.status_code, f"{request.method} {request.url.path} is not served; see /docs", error.headers
+    )
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """A fault of ours; the traceback is in the log, not in the answer."""
+    return _problem(500, "the request could not be handled")
+
+
+def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    document = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    return _json(document, status, PROBLEM_TYPE, headers)
 
 
 def _json(
     document: object,
     status: int = 200,
     media_type: str = "application/json",
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     return Response(body, status, headers, media_type)

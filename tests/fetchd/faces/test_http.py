@@ -17,7 +17,9 @@ import uvicorn
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
 from fetchd.extract.pool import ProcessExtractor
-from fetchd.faces.http import MAX_ARGUMENT_BYTES, make_app
+from fetchd.faces.calls import Calls
+from fetchd.faces.http import make_app
+from fetchd.faces.openapi import MAX_ARGUMENT_BYTES
 from fetchd.fetch import WebFetch
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
 from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
@@ -66,9 +68,8 @@ class Daemon:
 async def serve(answers: Mapping[str, ScriptedAnswer], **limits: int) -> AsyncIterator[Daemon]:
     log, transport = WatchedLog(), FakeTransport(answers)
     with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as sock:
-        app = make_app(
-            WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), ["fetchd.test"], **limits
-        )
+        calls = Calls(WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), **limits)
+        app = make_app(calls, ["fetchd.test"])
         sock.listen()  # a client may connect before the server has started
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

@@ -1,0 +1,56 @@
+"""Many calls side by side, their results in the order they were asked for, in bounded memory.
+
+    urls ──► started: at most `jobs` at work ──► finished, waiting for those before them ──► take
+
+What is started and not yet taken is bounded too, so that one slow page at the front does not make the rest pile up;
+the source is read only as fast as that.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+HELD_PER_JOB: Final = 4
+"""Calls started and not yet taken, for each job."""
+
+type Taken[T] = Callable[[T], None]
+
+
+async def run_in_order[S, T](
+    sources: AsyncIterator[S], call: Callable[[S], Awaitable[T]], take: Taken[T], jobs: int
+) -> None:
+    """`call` for each source, `take` for each result, in order. What any of them raises ends all the others."""
+    places = asyncio.Semaphore(jobs)
+    pending: asyncio.Queue[asyncio.Task[T] | None] = asyncio.Queue(jobs * HELD_PER_JOB)
+    started: set[asyncio.Task[T]] = set()
+
+    async def run_one(source: S) -> T:
+        async with places:
+            return await call(source)
+
+    async def start_all() -> None:
+        try:
+            async for source in sources:
+                task = asyncio.create_task(run_one(source))
+                started.add(task)
+                task.add_done_callback(started.discard)
+                await pending.put(task)
+        finally:
+            await pending.put(None)
+
+    starter = asyncio.create_task(start_all())
+    try:
+        while (task := await pending.get()) is not None:
+            take(await task)
+        await starter
+    finally:
+        left = [starter, *started]
+        for unfinished in left:
+            unfinished.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def iterate[S](items: list[S]) -> AsyncIterator[S]:
+    """The items, as a source."""
+    for item in items:
+        yield item

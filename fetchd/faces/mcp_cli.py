@@ -1,0 +1,80 @@
+"""`fetchd mcp`: the tools on standard input and output, for an agent's host that starts its MCP servers itself.
+
+Ends when the client closes its input, with status 0; 2 for a configuration that cannot be used, 3 without a gateway
+(SPEC 1.10). Whatever is not a message goes to standard error.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from fetchd.core.caller import Caller
+from fetchd.errors import NoGatewayError
+from fetchd.settings import find_state_dir
+from proxy_addons.audit import AuditError
+from proxy_addons.policy.config import ConfigError
+
+from .calls import Calls
+from .config_option import BadInputError, config_option, load_or_fail, select_profile
+from .fetch_cli import LOCAL_AGENT, NO_GATEWAY, FetchSettings, open_fetch, state_dir_option
+from .mcp_server import make_server
+from .mcp_stdio import claimed_stdio, serve_stdio
+
+
+@click.command()
+@click.option("--profile", "profile_name", metavar="NAME", help="Fetch under this profile.")
+@click.option("--no-start", is_flag=True, help="Do not start a private gateway when none runs.")
+@click.option("--verbose", "-v", is_flag=True, help="Say more on standard error.")
+@state_dir_option
+@config_option
+@click.pass_context
+def mcp(
+    context: click.Context,
+    profile_name: str | None,
+    no_start: bool,
+    verbose: bool,
+    state_dir: Path | None,
+    config_path: Path | None,
+) -> None:
+    """Serve the tools over MCP on standard input and output.
+
+    Uses the running gateway, or starts a private one for as long as the client stays.
+    """
+    start_logging(verbose=verbose)
+    loaded = load_or_fail(config_path)
+    caller = Caller(LOCAL_AGENT, select_profile(loaded, profile_name))
+    try:
+        settings = FetchSettings(loaded, find_state_dir(state_dir, os.environ), no_start)
+        with claimed_stdio() as (read_from, write_to):
+            asyncio.run(_serve(settings, caller, read_from, write_to))
+    except NoGatewayError as error:
+        click.echo(str(error), err=True)
+        context.exit(NO_GATEWAY)
+    except (ConfigError, AuditError) as error:
+        raise BadInputError(str(error)) from None
+
+
+def start_logging(*, verbose: bool) -> None:
+    """Warnings to standard error; with `verbose` all that we say ourselves.
+
+    Not what libraries say below a warning: an HTTP client's debug log holds query strings and the gateway's secret.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    if verbose:
+        logging.getLogger("fetchd").setLevel(logging.DEBUG)
+
+
+async def _serve(settings: FetchSettings, caller: Caller, read_from: int, write_to: int) -> None:
+    serving = asyncio.current_task()
+    if serving is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    try:
+        async with open_fetch(settings) as web_fetch:
+            await serve_stdio(make_server(Calls(web_fetch, caller)), read_from, write_to)
+    except asyncio.CancelledError:
+        logging.getLogger(__name__).debug("stopped by a signal")
