@@ -14,11 +14,12 @@ connection. A refusal is set on the hop by whoever finds it (`Hop.refuse`) and s
 | fail_closed   | the same, hook by hook: what makes a refusal stick                               |
 | handler       | N5 unbounded pause queues, N6 h2 windows, layer crashes, deadlines               |
 | next_layer    | raw TCP, h2c, TLS in TLS, server-first protocols                                 |
-| stream        | N3 trailers, N7 buffered request bodies, N15 a raising stream callable, HTML pages |
-| framing       | N17 h2 bodies shorter than their Content-Length                                 |
+| stream        | N3 h2 trailers, N7 buffered request bodies, N15 a raising stream callable, HTML   |
+| framing       | N17 h2 bodies shorter than their Content-Length                                  |
 | http_layer    | N10 connections never purged, N11 sticky dial failures, h2→h1 reuse              |
-| http1         | N1 unframed bodies, N3 trailers, N4 1xx, N14 head size, request targets           |
-| http2         | N16 paths that are no paths, connection errors unaudited                         |
+| http1         | N1 unframed bodies, N4 1xx, N14 head size, request targets                       |
+| chunked       | N3 trailers, N14 chunk lines, N20 an event for each chunk                        |
+| http2         | N16 paths that are no paths, N19 rapid reset, connection errors unaudited        |
 | websocket     | N8 unbounded messages                                                            |
-| tls           | N13 options that sign with a published key, per-handshake contexts               |
+| tls           | N13 options that sign with a published key, N18 ClientHello, contexts a handshake |
 """

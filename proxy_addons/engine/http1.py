@@ -1,16 +1,14 @@
 """HTTP/1 on both sides: request targets read by our parser, heads bounded, framing made safe.
 
 N1   an h2 client's body without a length went unframed to an h1 origin: a second request in disguise.
-N3   trailers of a chunked body raise in stock and hang the client: they are dropped, both ways.
 N4   103 (and 100, 102) from an origin was taken as the final answer: interim answers are skipped.
-N14  heads had no bound: 64 KiB both ways; nor had chunk sizes, trailers, and what a client sends ahead of its turn.
+N14  heads had no bound: 64 KiB both ways; nor had what a client sends ahead of its turn.
 """
 
 import re
 from typing import Any, cast
 
-import h11
-from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
+from h11._readers import ContentLengthReader, Http10Reader
 from mitmproxy import http
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer
@@ -18,6 +16,7 @@ from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestHeaders, ResponseProtocolError
 
+from proxy_addons.engine.chunked import ChunkedReader
 from proxy_addons.engine.hops import HttpLayerView, Origin, Session
 from proxy_addons.engine.refusals import not_http, refuse_bytes
 from proxy_addons.engine.request_line import RequestLine, TargetForm, parse_request_line
@@ -161,22 +160,10 @@ class GateHttp1Client(_http1.Http1Client):
             yield ReceiveHttp(ResponseProtocolError(self.stream_id, message, ErrorCode.GENERIC_SERVER_ERROR))
 
 
-class TrailerlessChunkedReader(ChunkedReader):
-    """A chunked body whose trailers are read and dropped (N3); lines that hold no body are bounded (N14)."""
-
-    def __call__(self, buffer: Any) -> Any:
-        event = super().__call__(buffer)
-        if event is None and len(buffer) > MAX_HEAD_BYTES:
-            raise h11.RemoteProtocolError("chunk size or trailers too long")
-        if isinstance(event, h11.EndOfMessage) and event.headers:
-            return h11.EndOfMessage()
-        return event
-
-
 def make_body_reader(expected_size: int | None) -> Any:
     """In place of mitmproxy's: None = chunked, -1 = until the connection closes."""
     if expected_size is None:
-        return TrailerlessChunkedReader()
+        return ChunkedReader()
     if expected_size == -1:
         return Http10Reader()
     return ContentLengthReader(expected_size)
