@@ -5,15 +5,15 @@ Laws of this file
 - Decoding never raises: malformed bytes become U+FFFD.
 - A byte order mark chooses nothing. One of the chosen encoding, at the start, is dropped.
 
-How near to the standard: UTF-8, the 28 single-byte encodings and x-user-defined are exact. UTF-16 differs in
-how many U+FFFD a malformed end gives. The multi-byte encodings are Python's nearest codecs; their differences
-are counted in tests/fetchd/core/test_charset.py. Labels of the encoding `replacement` are unknown to us.
+How near to the standard: exact, but for two Big5 pairs (0xA241, 0xA242) that keep Python's meaning, and for bodies
+that are mostly malformed (`multibyte.MAX_MENDED`). Labels of the encoding `replacement` are unknown to us.
 """
 
 import codecs
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from .multibyte import LEGACY, decode_iso_2022_jp, decode_legacy, decode_utf_16
 from .whatwg_labels import LABELS
 from .whatwg_single_byte import UPPER_HALVES
 
@@ -24,21 +24,6 @@ _CHARMAPS: Mapping[str, str] = MappingProxyType(
     {
         **{name: _ASCII + upper for name, upper in UPPER_HALVES.items()},
         "x-user-defined": _ASCII + "".join(chr(0xF780 + at) for at in range(128)),
-    }
-)
-
-_CODECS: Mapping[str, str] = MappingProxyType(
-    {
-        "UTF-8": "utf-8",
-        "UTF-16LE": "utf-16-le",
-        "UTF-16BE": "utf-16-be",
-        "GBK": "gb18030",  # the standard decodes both alike
-        "gb18030": "gb18030",
-        "Big5": "big5hkscs",
-        "EUC-JP": "euc_jp",
-        "ISO-2022-JP": "iso2022_jp",
-        "Shift_JIS": "cp932",  # with the vendor characters of NEC and IBM
-        "EUC-KR": "cp949",
     }
 )
 
@@ -70,5 +55,14 @@ def decode_text(body: bytes | bytearray, encoding: str, *, cut: bool = False) ->
     charmap = _CHARMAPS.get(encoding)
     if charmap is not None:
         return codecs.charmap_decode(data, "replace", charmap)[0]
-    decoder = codecs.getincrementaldecoder(_CODECS[encoding])("replace")
-    return decoder.decode(bytes(data), final=not cut)
+    if encoding in LEGACY:
+        return decode_legacy(bytes(data), encoding, cut=cut)
+    match encoding:
+        case "GBK":  # the standard decodes it as gb18030
+            return decode_legacy(bytes(data), "gb18030", cut=cut)
+        case "ISO-2022-JP":
+            return decode_iso_2022_jp(bytes(data), cut=cut)
+        case "UTF-16LE" | "UTF-16BE":
+            return decode_utf_16(bytes(data), f"utf-16-{encoding[-2:].lower()}", cut=cut)
+        case _:
+            return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(data), final=not cut)
