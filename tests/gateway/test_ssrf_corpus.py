@@ -10,19 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gateway.expect import assert_allowed, forget
+from tests.gateway.inside import InsideWorld, inside_world
 from tests.gateway.paths import ALL, Ask, Entry, send
 from tests.kit.client import RawConnection
 from tests.kit.corpora import corpora
 from tests.kit.dns import Addresses, Outcome, Query
-from tests.kit.gateway import World
-from tests.kit.listener import CountingListener
 
 INSIDE_V4 = ("169.254.169.254", "127.0.0.66", "10.0.0.1", "0.0.0.0")
 INSIDE_V6 = ("::1", "64:ff9b::a00:1", "::ffff:127.0.0.66", "fd00:ec2::254")
@@ -36,51 +33,18 @@ def answer_inside(query: Query) -> Outcome:
     return Addresses(*(INSIDE_V4 if query.rtype == "A" else INSIDE_V6))
 
 
-class InsideWorld(World):
-    """Allows the port of the listeners inside."""
-
-    def __init__(self, folder: Path, port: int) -> None:
-        super().__init__(folder)
-        self._port = port
-
-    def config(self) -> dict[str, Any]:
-        config = super().config()
-        for profile in config["profiles"].values():
-            profile["ports"] = [*profile["ports"], self._port]
-        return config
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A gateway whose names all lead inside, and listeners there. Both have the port of the same number."""
-
-    world: World
-    inside: tuple[CountingListener, ...]
-
-    @property
-    def port(self) -> int:
-        return self.inside[0].port
-
-    @property
-    def connects(self) -> int:
-        return sum(one.accepts for one in self.inside)
-
-
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with (
-        CountingListener("127.0.0.66") as inside,
-        CountingListener("::1", inside.port) as inside_v6,
-        InsideWorld(tmp_path_factory.mktemp("ssrf"), inside.port) as world,
-    ):
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InsideWorld]:
+    """A gateway all of whose names lead inside but for `a.example`."""
+    with inside_world(tmp_path_factory.mktemp("ssrf")) as world:
         world.dns.default = answer_inside
-        yield Stage(world, (inside, inside_v6))
+        yield world
 
 
 @pytest.fixture(autouse=True)
-def _nobody_inside_is_contacted(stage: Stage) -> Iterator[None]:
+def _nobody_inside_is_contacted(inside: InsideWorld) -> Iterator[None]:
     yield
-    assert stage.connects == 0
+    assert inside.inside_connects == 0
 
 
 def payloads() -> list[dict[str, Any]]:
@@ -107,24 +71,26 @@ def ask(connection: RawConnection, url: str, host: str) -> str:
     return answer.header("fetchd-rule") or ""
 
 
-def test_every_payload_that_the_url_gives_away_is_refused_by_its_rule_without_a_query(stage: Stage) -> None:
+def test_every_payload_that_the_url_gives_away_is_refused_by_its_rule_without_a_query(
+    inside: InsideWorld,
+) -> None:
     rejected = [row for row in payloads() if row["expect"] == "reject" and ON_A_LINE.fullmatch(row["url"])]
     assert len(rejected) > 1000
-    stage.world.dns.forget_queries()
-    with stage.world.gateway.open() as connection:
+    inside.dns.forget_queries()
+    with inside.gateway.open() as connection:
         for row in rejected:
             host = (row["whatwg"] or {}).get("host") or "x.example"
             assert ask(connection, row["url"], host) == row["reason"], row["url"]
-    assert stage.world.dns.count() == 0
+    assert inside.dns.count() == 0
 
 
 def test_every_payload_that_a_line_cannot_carry_is_answered_or_closed_and_reaches_nobody(
-    stage: Stage,
+    inside: InsideWorld,
 ) -> None:
     odd = [row["url"] for row in payloads() if not ON_A_LINE.fullmatch(row["url"])]
     assert odd
     for url in odd:
-        with stage.world.gateway.open() as connection:
+        with inside.gateway.open() as connection:
             connection.send(f"GET {url} HTTP/1.1\r\nHost: x.example\r\n\r\n".encode("utf-8", "surrogatepass"))
             connection.finish_sending()
             data, _ = connection.receive_until_closed()
@@ -134,14 +100,14 @@ def test_every_payload_that_a_line_cannot_carry_is_answered_or_closed_and_reache
 
 @pytest.mark.parametrize("aimed", [False, True], ids=["as-it-is", "at-the-listeners'-port"])
 def test_every_payload_that_resolves_ends_at_the_judgement_of_its_addresses(
-    stage: Stage, aimed: bool
+    inside: InsideWorld, aimed: bool
 ) -> None:
     rows = [row for row in payloads() if row["expect"] == "resolve" and ON_A_LINE.fullmatch(row["url"])]
     assert len(rows) > 250
-    with stage.world.gateway.open() as connection:
+    with inside.gateway.open() as connection:
         for row in rows:
             host, url = row["whatwg"]["host"], row["url"]
-            port = str(stage.port) if aimed else row["whatwg"]["port"]
+            port = str(inside.inside_port) if aimed else row["whatwg"]["port"]
             authority = f"{host}:{port}" if port else host
             if aimed:
                 url = f"https://{authority}/"
@@ -154,19 +120,19 @@ def test_every_payload_that_resolves_ends_at_the_judgement_of_its_addresses(
 
 
 @pytest.mark.parametrize("entry", ALL)
-def test_names_that_lead_inside_are_refused_on_every_way_in(stage: Stage, entry: Entry) -> None:
+def test_names_that_lead_inside_are_refused_on_every_way_in(inside: InsideWorld, entry: Entry) -> None:
     names = names_that_resolve()
     assert len(names) > 40
     chosen = names if entry is Entry.CONNECT_H1 else names[::4]
     for name in chosen:
-        answer = send(stage.world, entry, Ask("/latest/meta-data/", name, stage.port))
+        answer = send(inside, entry, Ask("/latest/meta-data/", name, inside.inside_port))
         assert (answer.status, answer.header("fetchd-rule")) == (403, "no-allowed-address"), name
         assert b"169.254" not in answer.body and b"127.0.0.66" not in answer.body
 
 
-def test_the_audit_names_what_was_dropped_and_why(stage: Stage) -> None:
-    answer = send(stage.world, Entry.ABSOLUTE_HTTPS, Ask("/", "rebind.test", stage.port))
-    (line,) = stage.world.gateway.decisions(fetch_id=answer.header("fetchd-id"))
+def test_the_audit_names_what_was_dropped_and_why(inside: InsideWorld) -> None:
+    answer = send(inside, Entry.ABSOLUTE_HTTPS, Ask("/", "rebind.test", inside.inside_port))
+    (line,) = inside.gateway.decisions(fetch_id=answer.header("fetchd-id"))
     dropped = {one["address"]: one["range"] for one in line["addresses"]["dropped"]}
     assert dropped == {
         "169.254.169.254": "169.254.0.0/16",
@@ -182,7 +148,7 @@ def test_the_audit_names_what_was_dropped_and_why(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("entry", ALL)
-def test_the_twin_with_an_allowed_address_connects_once(stage: Stage, entry: Entry) -> None:
-    forget(stage.world)
-    assert_allowed(stage.world, send(stage.world, entry, Ask("/latest/meta-data/")))
-    assert (stage.world.dns.count("a.example", "A"), stage.world.dns.count("a.example", "AAAA")) == (1, 1)
+def test_the_twin_with_an_allowed_address_connects_once(inside: InsideWorld, entry: Entry) -> None:
+    forget(inside)
+    assert_allowed(inside, send(inside, entry, Ask("/latest/meta-data/")))
+    assert (inside.dns.count("a.example", "A"), inside.dns.count("a.example", "AAAA")) == (1, 1)
