@@ -29,6 +29,7 @@ from proxy_addons.addons.byte_cap import ByteCap  # noqa: E402
 from proxy_addons.addons.chains import Chains  # noqa: E402
 from proxy_addons.addons.connecting import Connecting  # noqa: E402
 from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
+from proxy_addons.addons.decoder_slots import DecoderSlots, share_windows  # noqa: E402
 from proxy_addons.addons.identity import Identity  # noqa: E402
 from proxy_addons.addons.integrity import Integrity  # noqa: E402
 from proxy_addons.addons.request_body import RequestBody  # noqa: E402
@@ -145,7 +146,7 @@ class Gateway:
             Chains(self._ledger),
             RequestBody(),
             Anonymity(),
-            ByteCap(),
+            ByteCap(DecoderSlots(share_windows(count_workers(config)))),
             VerdictResponse(),
             Connecting(dialer, self.sessions, audit),
             audit,
@@ -183,6 +184,11 @@ class Gateway:
     def stop(self) -> None:
         """Shut down; safe to call more than once."""
         self.master.shutdown()
+
+
+def count_workers(config: Config) -> int:
+    """How many workers share the listeners: as configured, else one for each core."""
+    return config.gateway.workers or os.cpu_count() or 1
 
 
 def _nameservers(config: Config) -> list[Nameserver]:

@@ -33,7 +33,7 @@ from proxy_addons.audit.errors import AuditError
 from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.engine.listener import bind_listening_socket
-from proxy_addons.gateway import WorkerSpec
+from proxy_addons.gateway import WorkerSpec, count_workers
 from proxy_addons.policy.config import Config, parse_config
 
 logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Supervisor:
         )
         if spec.private:
             return authority, [replace(worker, series=PRIVATE_SERIES)]
-        count = config.gateway.workers or os.cpu_count() or 1
+        count = count_workers(config)
         return authority, [replace(worker, series=(f"gateway-{index}",)) for index in range(count)]
 
     async def _lock(self, state_dir: Path) -> None:

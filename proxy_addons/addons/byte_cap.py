@@ -2,7 +2,8 @@
 
 An agent's own client gets nothing of the chunk that crosses the cap; the daemon gets it whole and then the reset, so
 that it can meter in the same way and tell "over the cap" from "broken". A br or zstd decoder holds megabytes, so few
-work at a time and the rest wait within the hop's time limit; those of gzip and deflate hold 40 KiB and never wait.
+work at a time (`decoder_slots`) and the rest wait within the hop's time limit; those of gzip and deflate hold 40 KiB
+and never wait.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ from collections.abc import Awaitable, Callable
 
 from mitmproxy import connection, http
 
+from proxy_addons.addons.decoder_slots import DecoderSlots
 from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.stream import RefusedBody, time_is_up, upstream_failed
 from proxy_addons.policy.codings import (
     BrokenBodyError,
-    Coding,
     OverCapError,
     UnsupportedCodingError,
     parse_content_encoding,
@@ -23,16 +24,13 @@ from proxy_addons.policy.content_types import ContentClass, parse_content_type
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
-HEAVY_DECODERS = 6
-"""br and zstd decoders at work in one worker: at 24 MiB each at the worst, 32 held bombs stay below 128 MiB."""
-
 
 class ByteCap:
     """Sets the meter as the answer's stream callable."""
 
-    def __init__(self, heavy_decoders: int = HEAVY_DECODERS) -> None:
-        self._slots = asyncio.Semaphore(heavy_decoders)
-        self._holders: set[Hop] = set()
+    def __init__(self, slots: DecoderSlots) -> None:
+        self._slots = slots
+        self._holders: dict[Hop, int] = {}
 
     def responseheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """Judge the declared length and the codings before any body byte."""
@@ -56,16 +54,17 @@ class ByteCap:
             return None
         hop.meter = BodyMeter(codings, hop.profile.byte_cap)
         response.stream = _counter(hop, hop.meter)
-        return self._take_slot(hop) if hop.meter.heavy and flow.request.method != "HEAD" else None
+        windows = hop.meter.windows if flow.request.method != "HEAD" else 0
+        return self._take_windows(hop, windows) if windows else None
 
-    async def _take_slot(self, hop: Hop) -> None:
+    async def _take_windows(self, hop: Hop, windows: int) -> None:
         try:
             async with asyncio.timeout_at(hop.deadline):
-                await self._slots.acquire()
+                await self._slots.take(windows)
         except TimeoutError:
             hop.refuse(time_is_up(hop))
             return
-        self._holders.add(hop)
+        self._holders[hop] = windows
         if hop.session.client.timestamp_end is not None:
             self._free(hop)  # the client went meanwhile: nothing will tell of this hop's end
 
@@ -85,9 +84,7 @@ class ByteCap:
     def _free(self, hop: Hop) -> None:
         if hop.meter is not None:
             hop.meter.close()
-        if hop in self._holders:
-            self._holders.remove(hop)
-            self._slots.release()
+        self._slots.give_back(self._holders.pop(hop, 0))
 
 
 def over_cap(hop: Hop) -> Verdict:
@@ -147,4 +144,4 @@ def _cutter(hop: Hop) -> Callable[[bytes], bytes]:
     return cut
 
 
-__all__ = ["HEAVY_DECODERS", "ByteCap", "Coding", "over_cap"]
+__all__ = ["ByteCap", "over_cap"]

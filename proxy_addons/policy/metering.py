@@ -29,7 +29,8 @@ _INPUT_SLACK: Final = 65_536
 class BodyMeter:
     """Meters one body: `feed` or `count` each chunk, then `finish`; `close` when the body is given up.
 
-    `heavy` tells that a br or zstd window, megabytes, is held until the end; others hold 40 KiB a layer.
+    `windows` is how many br and zstd windows, megabytes each, are held until the end, and `heavy` that there are
+    any; other layers hold 40 KiB.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class BodyMeter:
         "_reading",
         "decoded_bytes",
         "heavy",
+        "windows",
         "wire_bytes",
     )
 
@@ -52,7 +54,8 @@ class BodyMeter:
             raise ValueError(f"the cap must not be negative: {cap}")
         self.wire_bytes = 0
         self.decoded_bytes = 0
-        self.heavy: Final = not _HEAVY.isdisjoint(codings)
+        self.windows: Final = sum(coding in _HEAVY for coding in codings)
+        self.heavy: Final = self.windows > 0
         self._cap: Final = cap
         budget = _INPUT_FACTOR * cap + _INPUT_SLACK
         self._layers = tuple(_Layer(make_decoder(coding), budget) for coding in reversed(codings))
