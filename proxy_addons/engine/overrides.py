@@ -14,18 +14,19 @@ from mitmproxy.net import tls as net_tls
 from mitmproxy.proxy import mode_servers, server
 from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers import websocket
-from mitmproxy.proxy.layers.http import _http1, _http2
+from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2
 
 from proxy_addons.engine import lean
 from proxy_addons.engine.hops import Origin
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
-from proxy_addons.engine.http2 import GateHttp2Server, parse_request_headers
+from proxy_addons.engine.http2 import GateHttp2Client, GateHttp2Server, parse_request_headers
+from proxy_addons.engine.http2_frames import GateH2Connection
 from proxy_addons.engine.websocket import GateWebsocketLayer
 
 PINNED = "12.3.1"
 
 EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
-    (mhttp, ("Http1Server", "Http1Client", "Http2Server", "Server", "HttpStream", "validate_headers")),
+    (mhttp, ("Http1Server", "Http1Client", "Http2Server", "Http2Client", "Server", "HttpStream", "validate_headers")),
     (mhttp.HttpStream, ("check_killed", "check_invalid", "make_server_connection", "handle_protocol_error",
                         "state_stream_request_body", "state_stream_response_body", "start_response_stream",
                         "send_response", "passthrough")),
@@ -34,8 +35,10 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
     (_http1.Http1Server, ("read_headers", "read_body", "mark_done")),
     (_http1.Http1Client, ("send", "read_headers", "read_body", "mark_done")),
-    (_http2, ("parse_h2_request_headers",)),
+    (_http2, ("parse_h2_request_headers", "BufferedH2Connection")),
+    (_http2.BufferedH2Connection, ("send_data", "_receive_frame")),
     (_http2.Http2Server, ("handle_h2_event", "protocol_error")),
+    (_http_h2.BufferedH2Connection, ("acknowledge_received_data", "increment_flow_control_window")),
     (websocket.WebsocketLayer, ("handle_event",)),
     (server.ConnectionHandler, ("server_event", "drain_writers", "handle_hook", "open_connection", "wakeup")),
     (mode_servers.ProxyConnectionHandler, ("handle_hook",)),
@@ -67,6 +70,8 @@ def install_overrides() -> None:
     mhttp.Http1Server = GateHttp1Server  # type: ignore[misc]
     mhttp.Http1Client = GateHttp1Client  # type: ignore[misc]
     mhttp.Http2Server = GateHttp2Server  # type: ignore[misc]
+    mhttp.Http2Client = GateHttp2Client  # type: ignore[misc]
+    _http2.BufferedH2Connection = GateH2Connection  # type: ignore[misc]
     _http2.parse_h2_request_headers = parse_request_headers
     mhttp.Server = Origin  # type: ignore[misc]
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
