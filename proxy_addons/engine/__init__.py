@@ -18,7 +18,7 @@ connection. A refusal is set on the hop by whoever finds it (`Hop.refuse`) and s
 | framing       | N17 h2 bodies shorter than their Content-Length                                  |
 | http_layer    | N10 connections never purged, N11 sticky dial failures, h2→h1 reuse              |
 | http1         | N1 unframed bodies, N4 1xx, N14 head size, request targets                       |
-| chunked       | N3 trailers, N14 chunk lines, N20 an event for each chunk                        |
+| chunked       | N3 trailers, N14 chunk lines, N22 an event for each chunk                        |
 | http2         | N16 paths that are no paths, N19 rapid reset, connection errors unaudited        |
 | http2_frames  | N21 frames that move nothing                                                     |
 | websocket     | N8 unbounded messages                                                            |

@@ -2,7 +2,7 @@
 
 N3   trailers raise in stock and hang the client: they are read and dropped.
 N14  chunk sizes with extensions, and trailers, had no bound.
-N20  a chunk cost an event and some 30 µs: one read of one-octet chunks stopped the worker for a third of a second,
+N22  a chunk cost an event and some 30 µs: one read of one-octet chunks stopped the worker for a third of a second,
      a page of them for as long as its time limit let it. Here all that a read brought is one piece, at 1 µs a chunk.
 """
 

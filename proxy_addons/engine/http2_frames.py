@@ -29,11 +29,11 @@ class GateH2Connection(BufferedH2Connection):
         self._counted = time.monotonic()
 
     def send_data(
-        self, stream_id: int, data: bytes, end_stream: bool = False, pad_length: None = None
+        self, stream_id: int, data: bytes | memoryview, end_stream: bool = False, pad_length: None = None
     ) -> None:
         """As in mitmproxy."""
         self._earn(len(data))
-        super().send_data(stream_id, data, end_stream, pad_length)
+        super().send_data(stream_id, bytes(data), end_stream, pad_length)
 
     def _receive_frame(self, frame: Any) -> Any:
         if isinstance(frame, DataFrame) and frame.body_len >= SMALL_FRAME:
