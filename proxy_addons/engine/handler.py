@@ -8,10 +8,11 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable
 from typing import Any, cast
 
-from mitmproxy import flow
+from mitmproxy import flow, http
 from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, mode_servers, mode_specs, server
 from mitmproxy.proxy.layers import modes
@@ -25,9 +26,11 @@ logger = logging.getLogger(__name__)
 
 REGULAR = mode_specs.ProxyMode.parse("regular")
 MAX_QUEUED_EVENTS = 16
-"""Events a paused stream may hold before its client is read no further; one event is at most 64 KiB."""
+"""Pieces of a body a paused stream may hold before its client is read no further; one is at most 64 KiB."""
 MAX_H2_BUFFER = 1 << 20
 """Bytes held for HTTP/2 streams whose reader does not open its window, before the writer is read no further."""
+MAX_WAITING_FRAMES = 256
+"""Frames an HTTP/2 origin may send to a stream that waits; its window bounds the bytes, not their number."""
 MAX_WRITE_BUFFER = 1 << 17
 _POLL_SECONDS = 0.02
 
@@ -49,7 +52,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self.layer = modes.HttpProxy(self.layer.context)
         self.timeout_watchdog = IdleWatchdog(master.options.tcp_timeout, self.on_timeout, self._has_request)
         self._dispatcher = cast(Dispatcher, master.addons)
-        self._hooks_waiting = 0
+        self._waiting_for: Counter[Connection] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._dead = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -182,12 +185,14 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                 writer.transport.abort()
 
     async def _await_hook(self, command: commands.StartHook, waiting: Awaitable[None]) -> None:
-        self._hooks_waiting += 1
+        data = command.args()[0]
+        origins = Counter([data.server_conn] if isinstance(data, http.HTTPFlow) else ())
+        self._waiting_for += origins
         try:
             with self.timeout_watchdog.disarm():
                 await waiting
         finally:
-            self._hooks_waiting -= 1
+            self._waiting_for -= origins
         if command.blocking:
             await self.server_event(events.HookCompleted(command))
 
@@ -195,12 +200,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         """Hooks that the handler itself starts (connections made and lost)."""
         waiting = self._dispatcher.run(hook)
         if waiting is not None:
-            self._hooks_waiting += 1
-            try:
-                with self.timeout_watchdog.disarm():
-                    await waiting
-            finally:
-                self._hooks_waiting -= 1
+            with self.timeout_watchdog.disarm():
+                await waiting
         assert not isinstance(hook.args()[0], flow.Flow)
 
     def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
@@ -223,11 +224,13 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         io = self.transports.get(self.client)
         if io is None:
             return
-        if asyncio.current_task() is io.handler:
+        reader = asyncio.current_task()
+        if reader is io.handler:
             while self._client_must_wait():  # noqa: ASYNC110 (mitmproxy's state tells nobody)
                 await asyncio.sleep(_POLL_SECONDS)
-        else:
-            while self._origins_must_wait():  # noqa: ASYNC110 (the same)
+            return
+        for origin in [one for one, io in self.transports.items() if io.handler is reader]:
+            while self._origin_must_wait(origin):  # noqa: ASYNC110 (the same)
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _client_must_wait(self) -> bool:
@@ -238,11 +241,15 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
             for layer in self.session.http_layers
         )
 
-    def _origins_must_wait(self) -> bool:
+    def _origin_must_wait(self, origin: Connection) -> bool:
         if self.client not in self.transports or self.client.state is not ConnectionState.OPEN:
             return False
-        return self._hooks_waiting > 0 or any(
-            layer.h2_buffered() > MAX_H2_BUFFER for layer in self.session.http_layers
+        hook_waits = self._waiting_for[origin] > 0
+        # Streams of an HTTP/2 origin wait one by one (GateHttp2Client): some may have to end for others to go on.
+        allowed = MAX_WAITING_FRAMES if origin.alpn == b"h2" else 0
+        return any(
+            (hook_waits and layer.most_answers_queued() >= allowed) or layer.h2_buffered() > MAX_H2_BUFFER
+            for layer in self.session.http_layers
         )
 
     def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:

@@ -77,8 +77,14 @@ class HttpLayerView(Protocol):
     def open_streams(self) -> int:
         """Requests that are under way, or not yet let go."""
 
+    def is_waiting(self, stream_id: int) -> bool:
+        """Whether a stream waits for an addon and holds what comes for it."""
+
     def most_queued(self) -> int:
-        """Events held by the fullest paused stream."""
+        """Pieces of a request body held by the fullest paused stream."""
+
+    def most_answers_queued(self) -> int:
+        """Pieces of an answer held by the fullest paused stream."""
 
     def sent_ahead(self) -> int:
         """Bytes held of an HTTP/1 client that does not wait for its answers."""

@@ -1,20 +1,27 @@
-"""HTTP/2 on the client's side: paths that are paths, connection errors that leave a line.
+"""HTTP/2: on the client's side paths that are paths, and connection errors that leave a line; on the origin's side
+streams that wait alone.
 
+N20  bytes of a stream that waits for an addon were taken without bound; holding up the whole connection instead
+     made streams wait for each other for ever (more br bodies at once than decoders).
 N19  streams that are reset at once stayed while their dial was under way, without bound: 200 a connection.
 N16  a `:path` not starting with "/" was forwarded (`http://evil/…`): refused as a malformed head.
      Authorities are not read by IDNA 2003, which knows fewer names than the standards of today (straße).
      Malformed HTTP/2, several host names, CONNECT: GOAWAY and a close, without an HTTP answer (SPEC 1.7).
 """
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+import h2.config
 import h2.events
 from h2.errors import ErrorCodes
 from mitmproxy import http
-from mitmproxy.proxy import layer
+from mitmproxy.proxy import commands, context, layer
 from mitmproxy.proxy.layers.http import _http2
 
 from proxy_addons.engine.http1 import http_layer_of, session_of
+from proxy_addons.engine.http2_frames import GateH2Connection
 from proxy_addons.engine.refusals import not_http
 
 MAX_STREAMS = 200
@@ -47,6 +54,47 @@ class GateHttp2Server(_http2.Http2Server):
         if session is not None:
             session.recorder.refused(session, not_http(f"HTTP/2: {message}"))
         yield from super().protocol_error(message, error_code)
+
+
+class PatientH2Connection(GateH2Connection):
+    """`owed` is what waiting streams have not been given back of their windows: at most 64 KiB each."""
+
+    def __init__(self, config: h2.config.H2Configuration, is_waiting: Callable[[int], bool]) -> None:
+        super().__init__(config)
+        self._is_waiting = is_waiting
+        self.owed: Counter[int] = Counter()
+
+    def acknowledge_received_data(self, acknowledged_size: int, stream_id: int) -> None:
+        """mitmproxy calls this as soon as bytes are there, whoever has taken them."""
+        if acknowledged_size and self._is_waiting(stream_id):
+            self.owed[stream_id] += acknowledged_size
+            self.increment_flow_control_window(acknowledged_size)
+        else:
+            super().acknowledge_received_data(acknowledged_size, stream_id)
+
+
+class GateHttp2Client(_http2.Http2Client):
+    """The origin's side: a stream that waits gets no more of its window back, the connection goes on."""
+
+    h2_conn: PatientH2Connection
+
+    def __init__(self, context: context.Context) -> None:
+        super().__init__(context)
+        self.h2_conn = PatientH2Connection(self.h2_conf, self._is_waiting)
+        self.h2_conn.local_settings.enable_push = 0
+        self.h2_conn.local_settings.acknowledge()
+
+    def _is_waiting(self, stream_id: int) -> bool:
+        above = http_layer_of(self.context)
+        return above is not None and above.is_waiting(self.their_stream_id.get(stream_id, 0))
+
+    def catch_up(self, their_stream_id: int) -> layer.CommandGenerator[None]:
+        """The stream waits no more: what it held is taken now, and the origin may send as much again."""
+        stream_id = self.our_stream_id.get(their_stream_id, 0)
+        owed = self.h2_conn.owed.pop(stream_id, 0)
+        if owed and not self.is_closed(stream_id):
+            self.h2_conn.increment_flow_control_window(owed, stream_id)
+            yield commands.SendData(self.conn, self.h2_conn.data_to_send())
 
 
 def _what_is_wrong(headers: Any) -> str | None:

@@ -9,11 +9,12 @@ N11  stock remembers a failed dial for the client connection's life.
 from mitmproxy.connection import Connection, ConnectionState
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
-from mitmproxy.proxy.layers.http._events import RequestData
+from mitmproxy.proxy.layers.http._events import RequestData, ResponseData
 from mitmproxy.proxy.layers.http._http2 import Http2Client, Http2Connection, Http2Server
 
 from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
+from proxy_addons.engine.http2 import GateHttp2Client
 from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
@@ -33,9 +34,26 @@ class GateHttpLayer(HttpLayer):
         """Requests that are under way, or not yet let go."""
         return len(self.streams)
 
+    def is_waiting(self, stream_id: int) -> bool:
+        """Whether a stream waits for an addon and holds what comes for it."""
+        stream = self.streams.get(stream_id)
+        return stream is not None and stream._paused is not None
+
     def most_queued(self) -> int:
-        """Events held by the fullest paused stream (N5)."""
-        return max((len(s._paused_event_queue) for s in self.streams.values() if s._paused), default=0)
+        """Pieces of a request body held by the fullest paused stream (N5)."""
+        return self._most_held(RequestData)
+
+    def most_answers_queued(self) -> int:
+        """Pieces of an answer held by the fullest paused stream (N20)."""
+        return self._most_held(ResponseData)
+
+    def _most_held(self, kind: type[events.Event]) -> int:
+        held = (
+            sum(isinstance(event, kind) for event in stream._paused_event_queue)
+            for stream in self.streams.values()
+            if stream._paused
+        )
+        return max(held, default=0)
 
     def sent_ahead(self) -> int:
         """Bytes held of an HTTP/1 client that does not wait for its answers (N14)."""
@@ -87,8 +105,15 @@ class GateHttpLayer(HttpLayer):
 
     def event_to_child(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
         yield from super().event_to_child(child, event)
-        if isinstance(child, GateStream) and self.streams.get(child.stream_id) is not child:
+        if not isinstance(child, GateStream):
+            return
+        if self.streams.get(child.stream_id) is not child:
             child.stop_timer()
+        elif isinstance(event, events.HookCompleted):
+            top = self.connections.get(child.flow.server_conn)
+            client = top.context.layers[-1] if top is not None else None
+            if isinstance(client, GateHttp2Client):
+                yield from client.catch_up(child.stream_id)
 
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
         """Reuse what may be reused, else open a new one on the hop's account."""
