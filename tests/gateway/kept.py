@@ -59,6 +59,18 @@ class KeptClient:
         inside.request(method, path, parts.netloc, headers, body)
         return inside.read_response(method)
 
+    def connection(self) -> RawConnection:
+        """The connection on which the first request went out (HTTP/1)."""
+        found = self._proxy or next(iter(self._tunnels.values()))
+        assert isinstance(found, RawConnection)
+        return found
+
+    def h2(self, authority: str, host: str) -> H2Client:
+        """A tunnel of its own, its TLS and h2 standing."""
+        opened = self._tunnel(authority, host)
+        assert isinstance(opened, H2Client)
+        return opened
+
     def _open(self) -> RawConnection:
         proxy = self._stack.enter_context(self._world.gateway.open(self._listener))
         over_tls = self.entry in (Entry.TLS_LISTENER, Entry.TLS_LISTENER_CONNECT)
