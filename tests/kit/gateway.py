@@ -34,7 +34,7 @@ class GatewayProcess:
         state: Path,
         *,
         secret: str = SECRET,
-        python: Sequence[str] = ("-m", "proxy_addons"),
+        python: Sequence[str] = ("-P", "-m", "proxy_addons"),
     ) -> None:
         self.state = state
         self._told = {"config": dict(config), "source": "test", "state_dir": str(state), "secret": secret}
@@ -148,7 +148,7 @@ class World:
         workers: int = 1,
         alpn: Sequence[str] = ("http/1.1",),
         config: Mapping[str, Any] | None = None,
-        python: Sequence[str] = ("-m", "proxy_addons"),
+        python: Sequence[str] = ("-P", "-m", "proxy_addons"),
     ) -> None:
         self._stack = ExitStack()
         self._folder = folder
