@@ -38,8 +38,8 @@ from proxy_addons.policy.config import Config, parse_config
 
 logger = logging.getLogger(__name__)
 
-WORKER = ("-m", "proxy_addons.worker")
-"""What the interpreter is told to run as a worker."""
+WORKER = ("-P", "-m", "proxy_addons.worker")
+"""What the interpreter is told to run as a worker. -P: the working directory is no place to import from."""
 READY_SECONDS = 60.0
 """For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
 STOP_SECONDS = 10.0
