@@ -6,6 +6,7 @@ private one on free loopback ports for the life of one command (SPEC 1.10).
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -75,9 +76,9 @@ async def start_gateway(
     own: addresses of the daemon that must never be dialled, beside those the configuration names.
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "proxy_addons",
+        sys.executable, "-P", "-m", "proxy_addons",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True, env=_environment(),
     )  # fmt: skip
     told = {
         "config": config.document, "source": source, "state_dir": str(state_dir),
@@ -94,6 +95,15 @@ async def start_gateway(
     raise GatewayStartError(
         str(first.get("message", "the gateway did not start; its reason is above")), first.get("in_use")
     )
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but nothing is imported from the current directory, where an agent may have left a `json.py`."""
+    changed = {**os.environ, "PYTHONSAFEPATH": "1"}
+    source = str(Path(__file__).parents[1])
+    if sys.path[0] == source:  # run from a source tree, and maybe not installed
+        changed["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    return changed
 
 
 async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str, Any]:

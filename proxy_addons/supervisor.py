@@ -110,6 +110,8 @@ class Supervisor:
                 self._workers.add(task)
             try:
                 await self._await_ready(ready)
+                if self._stopping.is_set():
+                    return
                 say(
                     event="ready",
                     listeners=[list(listener) for listener in specs[0].listeners],
@@ -212,19 +214,22 @@ class Supervisor:
     # --- workers -------------------------------------------------------------------------------------------------
 
     async def _await_ready(self, ready: list["asyncio.Future[None]"]) -> None:
-        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stopping.wait())
-        everyone: asyncio.Future[Any] = asyncio.gather(*ready)
+        """Until every worker accepts clients, or the gateway is to stop. Raises SupervisorError."""
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        starting = asyncio.gather(*ready)
         try:
-            done, _ = await asyncio.wait(
-                {everyone, stopping}, timeout=READY_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            if everyone in done:
-                everyone.result()
-            elif stopping not in done:
-                raise SupervisorError(f"the workers were not ready within {READY_SECONDS:.0f} s")
+            async with asyncio.timeout(READY_SECONDS):
+                await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if starting.done():
+                    starting.result()
+        except TimeoutError:
+            raise SupervisorError(f"the workers were not ready within {READY_SECONDS:.0f} s") from None
         finally:
-            stopping.cancel()
-            everyone.cancel()
+            for waiting in (stopping, starting):
+                waiting.cancel()
+            await asyncio.wait({stopping, starting})
+            if not starting.cancelled():
+                starting.exception()  # looked at: no complaint of asyncio about one that nobody asked for
 
     async def _keep(self, index: int, spec: WorkerSpec, ready: "asyncio.Future[None]") -> None:
         """One worker, again and again until the gateway stops."""

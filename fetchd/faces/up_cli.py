@@ -17,7 +17,6 @@ from typing import Any, Final
 import click
 
 from fetchd.gateway_process import GatewayStartError
-from fetchd.installation import installation
 from fetchd.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
 from fetchd.serving import AddressInUseError, accepts
 from fetchd.settings import LoadedConfig, find_state_dir
@@ -146,6 +145,8 @@ async def _until_stopped(loaded: LoadedConfig, state_dir: Path) -> None:
 
 async def _serve(loaded: LoadedConfig, state_dir: Path) -> None:
     """Returns by cancellation only. Raises GatewayStartError when the gateway ends by itself."""
+    from fetchd.installation import installation  # all of the daemon, which status and stop do without
+
     async with installation(loaded, state_dir) as running:
         profile = loaded.config.profiles[running.state.listeners[0][2]]
         click.echo(
