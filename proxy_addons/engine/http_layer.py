@@ -14,7 +14,7 @@ from mitmproxy.proxy.layers.http._http2 import Http2Client, Http2Connection, Htt
 
 from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
-from proxy_addons.engine.http2 import GateHttp2Client
+from proxy_addons.engine.http2 import GateHttp2Client, StreamGoesOn
 from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
@@ -96,7 +96,15 @@ class GateHttpLayer(HttpLayer):
                     if stream.child_layer is not None:
                         yield from self.event_to_child(stream, event)
             return
+        if not isinstance(event, events.ConnectionEvent) or not isinstance(event.connection, Origin):
+            yield from super()._handle_event(event)
+            return
+        origin = event.connection
+        if origin not in self.connections and origin is not self.context.server:
+            return  # the end of one that was closed and let go before
         yield from super()._handle_event(event)
+        if isinstance(event, events.ConnectionClosed) and self._is_gone(origin):
+            self.connections.pop(origin, None)
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         stream = GateStream(self.context.fork(), stream_id, self.session, self.session.control.later)
@@ -112,8 +120,8 @@ class GateHttpLayer(HttpLayer):
         elif isinstance(event, events.HookCompleted):
             top = self.connections.get(child.flow.server_conn)
             client = top.context.layers[-1] if top is not None else None
-            if isinstance(client, GateHttp2Client):
-                yield from client.catch_up(child.stream_id)
+            if top is not None and isinstance(client, GateHttp2Client) and client.owes(child.stream_id):
+                yield from self.event_to_child(top, StreamGoesOn(child.stream_id))
 
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
         """Reuse what may be reused, else open a new one on the hop's account."""
@@ -159,14 +167,17 @@ class GateHttpLayer(HttpLayer):
 
     def _purge(self) -> None:
         """Forget upstream connections that are closed, or could not be opened (N10, N11)."""
-        for connection in list(self.connections):
-            if (
-                isinstance(connection, Origin)
-                and connection is not self.context.server
-                and connection not in self.waiting_for_establishment
-                and connection.state is ConnectionState.CLOSED
-            ):
-                del self.connections[connection]
+        for connection in [one for one in self.connections if isinstance(one, Origin) and self._is_gone(one)]:
+            del self.connections[connection]
+
+    def _is_gone(self, origin: Origin) -> bool:
+        return (
+            origin.state is ConnectionState.CLOSED
+            and origin is not self.context.server
+            and origin not in self.waiting_for_establishment
+            # An upload may still be sent to one that has answered and closed.
+            and all(stream.context.server is not origin for stream in self.streams.values())
+        )
 
 
 def _unsent(peer: Http2Connection) -> int:

@@ -11,12 +11,11 @@ from typing import Any
 
 from proxy_addons.engine.handler import GateHandler
 from proxy_addons.engine.hops import Entry, Recorder, Sessions
+from proxy_addons.policy.limits import FLUSH_SECONDS
 
 MAX_CLIENTS = 1024
 """Client connections a worker holds; a further one is closed at once. Each costs about 100 KiB with its TLS."""
 BACKLOG = 512
-FLUSH_SECONDS = 5.0
-"""For a client to take the rest of an answer once its connection was closed; it counts as a client until then."""
 
 
 class Listener:
@@ -56,7 +55,7 @@ class Listener:
 
 
 async def _flush(writer: asyncio.StreamWriter) -> None:
-    """A closed connection whose client does not read what is left for it would stay open for ever."""
+    """A closed connection whose client does not read what is left for it would stay open for ever, uncounted."""
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(FLUSH_SECONDS):
             await writer.wait_closed()

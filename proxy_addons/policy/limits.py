@@ -25,6 +25,8 @@ CLIENT_HEAD_SECONDS = 10.0
 HANDSHAKE_SECONDS = 10.0
 SILENT_TUNNEL_SECONDS = 10.0
 IDLE_SECONDS = 60.0
+FLUSH_SECONDS = 5.0
+"""For a client to take the rest of an answer once its connection was closed."""
 MAX_HEAD_BYTES = 64 << 10
 """Request and response heads, both ways: what common servers grant (8 to 64 KiB), at the generous end."""
 
