@@ -94,6 +94,8 @@ def try_send(world: World, entry: Entry, ask: Ask, **options: Any) -> Response |
     """As `send`; None when the gateway closed without an answer in HTTP."""
     try:
         return send(world, entry, ask, **options)
+    except TimeoutError:
+        raise  # left hanging is not closed
     except CLOSED:
         return None
 

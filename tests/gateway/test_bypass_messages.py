@@ -290,3 +290,14 @@ def test_case_19_a_clear_answer_with_more_behind_it(world: World, entry: Entry) 
 
     assert_allowed(world, answer)
     assert answer.body == b"hello"
+
+
+@pytest.mark.parametrize("entry", ALL)
+def test_case_19_folded_answers_are_unfolded(world: World, entry: Entry) -> None:
+    """A proxy must (RFC 9112, 5.2): the client never sees a line that may be a field of its own."""
+    head = b"HTTP/1.1 200 OK\r\nX-A: one\r\n\tX-B: two\r\nContent-Length: 5\r\n\r\nhello"
+    entry.origin(world).route("/folded", replies.wire(head))
+    answer = send(world, entry, Ask(path="/folded"))
+
+    assert_allowed(world, answer)
+    assert (answer.header("x-a"), answer.header("x-b"), answer.body) == ("one X-B: two", None, b"hello")

@@ -117,27 +117,6 @@ def test_case_02_http_at_the_same_place_connects_once(world: World, place: str) 
     assert_allowed(world, send(world, entry, Ask()))
 
 
-def test_case_02_silence_ends_and_is_audited(world: World) -> None:
-    """With raw tunnels off, stock leaves the client hanging; all deadlines (10 s) run here side by side."""
-    with (
-        inside(world, "listener") as listener,
-        inside(world, "in a tunnel") as silent_tunnel,
-        inside(world, "in TLS in a tunnel") as silent_tls,
-        inside(world, "listener") as half_head,
-        inside(world, "listener") as half_hello,
-    ):
-        half_head.send(b"GET http://a.exa")
-        half_hello.send(b"\x16\x03\x01\x02\x00")
-        for connection in (listener, silent_tunnel, silent_tls, half_head, half_hello):
-            connection.sock.settimeout(60)
-            assert ended(connection) == b""
-
-    assert contacts(world) == NOBODY
-    late = [line["detail"] for line in world.gateway.lines("event", event="client-timeout")]
-    assert "silent tunnel" in late
-    assert len(late) >= 5
-
-
 @pytest.mark.parametrize("entry", HTTP1)
 def test_case_03_not_one_raw_byte_follows_a_request(world: World, entry: Entry) -> None:
     """Killing a TCP flow in a hook does nothing: what comes after an allowed request must not reach the origin."""
