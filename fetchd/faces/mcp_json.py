@@ -15,6 +15,7 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
@@ -51,12 +52,19 @@ def parse_message(line: bytes | None) -> JSONRPCMessage:
         value = _load(line)
     except (ValueError, RecursionError):
         raise UnreadableMessageError(PARSE_ERROR, "Parse error") from None
+    request_id = _find_id(value)
     try:
-        return jsonrpc_message_adapter.validate_python(value, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
-        raise UnreadableMessageError(
-            INVALID_REQUEST, "not a single JSON-RPC 2.0 request or notification", _find_id(value)
-        ) from None
+        raise _no_message(request_id) from None
+    if isinstance(message, JSONRPCNotification) and isinstance(value, dict) and "id" in value:
+        raise _no_message(request_id)  # a request whose id is none, which is owed an answer
+    return message
+
+
+def _no_message(request_id: str | int | None) -> UnreadableMessageError:
+    text = "not a single JSON-RPC 2.0 request or notification"
+    return UnreadableMessageError(INVALID_REQUEST, text, request_id)
 
 
 def _find_id(value: object) -> str | int | None:

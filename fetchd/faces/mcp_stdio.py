@@ -11,11 +11,10 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage
@@ -26,8 +25,10 @@ from .line_io import LineReader, LineWriter, read_descriptor
 from .mcp_json import UnreadableMessageError, parse_message
 
 MAX_MESSAGE_BYTES: Final = MIB
-FLUSH_SECONDS: Final = 5.0
+FLUSH_SECONDS: Final = 2.0
 """For the last answers, after the end of input, to a client that may not read them."""
+MAX_UNREAD: Final = 64
+"""Answers that wait to be written; with more, nothing is read until the client reads."""
 
 
 @contextmanager
@@ -57,45 +58,58 @@ async def serve_stdio(server: Server[Any], read_from: int, write_to: int) -> Non
     Calls still at work then are dropped.
     """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    lines = LineReader(read_descriptor(read_from), MAX_MESSAGE_BYTES)
-    writer = LineWriter(write_to)
+    wire = _Wire(LineWriter(write_to))
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_read, lines, to_server, writer)
-            flushed = anyio.Event()
-            group.start_soon(partial(_write, from_server, writer, flushed))
-            await server.run(from_client, to_client, server.create_initialization_options())
+            group.start_soon(_read, LineReader(read_descriptor(read_from), MAX_MESSAGE_BYTES), to_server, wire)
+            group.start_soon(wire.run)
+            await server.run(from_client, wire.to_client, server.create_initialization_options())
             with anyio.move_on_after(FLUSH_SECONDS):
-                await flushed.wait()
+                await wire.flushed.wait()
             group.cancel_scope.cancel()
     except* OSError:
         pass  # nobody reads: there is no one left to serve
 
 
 async def _read(
-    lines: LineReader, to_server: MemoryObjectSendStream[SessionMessage | Exception], writer: LineWriter
+    lines: LineReader, to_server: MemoryObjectSendStream[SessionMessage | Exception], wire: "_Wire"
 ) -> None:
     async with to_server:
         async for line in lines:
             if line is not None and not line.strip():
                 continue
+            await wire.wait_for_room()
             try:
                 message = parse_message(line)
             except UnreadableMessageError as error:
-                await writer.write(_render(error.answer))
+                await wire.write(error.answer)
             else:
                 await to_server.send(SessionMessage(message))
 
 
-async def _write(
-    from_server: MemoryObjectReceiveStream[SessionMessage], writer: LineWriter, flushed: anyio.Event
-) -> None:
-    async with from_server:
-        async for sent in from_server:
-            await writer.write(_render(sent.message))
-    flushed.set()
+class _Wire:
+    """Messages on their way to the client. `flushed` is set when the server has ended and the last is written."""
 
+    def __init__(self, writer: LineWriter) -> None:
+        self.to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        self.flushed: Final = anyio.Event()
+        self._writer: Final = writer
+        self._taken = anyio.Event()
 
-def _render(message: JSONRPCMessage) -> bytes:
-    return message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8")
+    async def run(self) -> None:
+        """Write what the server sends, until it ends; raises OSError when nobody reads any more."""
+        async with self._from_server:
+            async for sent in self._from_server:
+                self._taken.set()
+                self._taken = anyio.Event()
+                await self.write(sent.message)
+        self.flushed.set()
+
+    async def write(self, message: JSONRPCMessage) -> None:
+        line = message.model_dump_json(by_alias=True, exclude_unset=True)
+        await self._writer.write(line.encode("utf-8"))
+
+    async def wait_for_room(self) -> None:
+        """Until fewer than MAX_UNREAD handlers wait to hand over their answers."""
+        while self._from_server.statistics().tasks_waiting_send >= MAX_UNREAD:
+            await self._taken.wait()

@@ -150,6 +150,8 @@ async def serve(
     with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as listening:
         listening.listen()
         calls = Calls(WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), **limits)
-        async with open_mcp(calls, progress_seconds=progress_seconds) as mcp:
-            async with serving(make_app(calls, ["fetchd.test"], mcp), listening):
-                yield Daemon(listening.getsockname()[1], transport, log)
+        async with (
+            open_mcp(calls, progress_seconds=progress_seconds) as mcp,
+            serving(make_app(calls, ["fetchd.test"], mcp), listening),
+        ):
+            yield Daemon(listening.getsockname()[1], transport, log)
