@@ -17,8 +17,9 @@ import h2.config
 import h2.events
 from h2.errors import ErrorCodes
 from mitmproxy import http
-from mitmproxy.proxy import commands, context, layer
+from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import _http2
+from mitmproxy.proxy.layers.http._base import HttpEvent
 
 from proxy_addons.engine.http1 import http_layer_of, session_of
 from proxy_addons.engine.http2_frames import GateH2Connection
@@ -56,6 +57,10 @@ class GateHttp2Server(_http2.Http2Server):
         yield from super().protocol_error(message, error_code)
 
 
+class StreamGoesOn(HttpEvent):
+    """A stream waits no more: what it held is taken, and its origin may send as much again."""
+
+
 class PatientH2Connection(GateH2Connection):
     """`owed` is what waiting streams have not been given back of their windows: at most 64 KiB each."""
 
@@ -88,9 +93,15 @@ class GateHttp2Client(_http2.Http2Client):
         above = http_layer_of(self.context)
         return above is not None and above.is_waiting(self.their_stream_id.get(stream_id, 0))
 
-    def catch_up(self, their_stream_id: int) -> layer.CommandGenerator[None]:
-        """The stream waits no more: what it held is taken now, and the origin may send as much again."""
-        stream_id = self.our_stream_id.get(their_stream_id, 0)
+    def owes(self, their_stream_id: int) -> bool:
+        """Whether a stream has not been given back all of its window."""
+        return self.our_stream_id.get(their_stream_id, 0) in self.h2_conn.owed
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if not isinstance(event, StreamGoesOn):
+            yield from super()._handle_event(event)
+            return
+        stream_id = self.our_stream_id.get(event.stream_id, 0)
         owed = self.h2_conn.owed.pop(stream_id, 0)
         if owed and not self.is_closed(stream_id):
             self.h2_conn.increment_flow_control_window(owed, stream_id)

@@ -7,29 +7,25 @@ decoder, stays just under the cap and then does not end, so that every decoder a
 from __future__ import annotations
 
 import random
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import brotli
 import pytest
 from backports import zstd
 
 from proxy_addons.addons.decoder_slots import share_windows
-from tests.gateway.lines import wait_lines
 from tests.gateway.footprint import MIB, measure_baseline
-from tests.gateway.paths import OPEN, Ask, Entry, tunnel
+from tests.gateway.lines import wait_lines
+from tests.gateway.paths import OPEN
 from tests.kit import bodies, replies
 from tests.kit.bodies import Coding
-from tests.kit.client import Response
-from tests.kit.client_h2 import H2Client
 from tests.kit.exchange import Exchange, Route
 from tests.kit.gateway import World
-from tests.kit.sync import PATIENCE, Gate, Watch
+from tests.kit.sync import Gate, Watch
 
 AT_ONCE = 32
 GIB = 1 << 30
@@ -48,7 +44,7 @@ class Packed:
     end: bytes = b""
 
 
-# --- bodies, made once -----------------------------------------------------------------------------------------------
+# --- bodies, made once ----------------------------------------------------------------------------------------
 
 
 def repeated_deflate() -> bytes:
@@ -89,7 +85,7 @@ def held_bodies() -> dict[str, Packed]:
     }
 
 
-# --- the stage -------------------------------------------------------------------------------------------------------
+# --- the stage ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one worker", "two workers"])
@@ -171,7 +167,7 @@ def warm_up(world: World) -> None:
     Clients(world, [f"/warm-{coding}" for coding in Coding] * 8).run()
 
 
-# --- the tests -------------------------------------------------------------------------------------------------------
+# --- the tests ----------------------------------------------------------------------------------------
 
 
 def test_32_bodies_of_a_gibibyte_at_once_are_cut_within_128_mib(world: World) -> None:
