@@ -9,7 +9,6 @@ import cProfile
 import os
 import pstats
 import sys
-import time
 
 from benchmarks.load import Shape
 from benchmarks.proxies import Ours
@@ -23,7 +22,7 @@ def profile_worker() -> None:
     """The worker process: its ordinary main under the profiler."""
     from proxy_addons.gateway import main
 
-    profiler = cProfile.Profile(time.thread_time)  # on a busy machine wall time would tell of others
+    profiler = cProfile.Profile()
     try:
         profiler.runcall(main)
     finally:

@@ -1,6 +1,6 @@
 """The proxies as processes: ours, stock mitmdump with the naive script, squid ssl-bump. Each has one EC CA.
 
-All of them verify the origin, bump CONNECT, strip credentials and write their log to disk (mitmdump keeps none).
+All of them verify the origin, bump CONNECT, strip credentials and write a log of hops to disk.
 """
 
 import json
@@ -124,7 +124,7 @@ class _Daemon:
 
 
 class Mitmdump(_Daemon):
-    """Stock `mitmdump` with `naive.py`, as it comes, but quiet."""
+    """Stock `mitmdump` with `naive.py`, as it comes: two lines a flow, here to a file."""
 
     name = "mitmdump + naive script"
 
@@ -134,7 +134,7 @@ class Mitmdump(_Daemon):
     def __enter__(self) -> Running:
         return self._start(
             [
-                str(MITMDUMP), "--quiet", "--listen-host", "127.0.0.1", "--listen-port", str(self._port),
+                str(MITMDUMP), "--listen-host", "127.0.0.1", "--listen-port", str(self._port),
                 "--set", f"confdir={self._folder / 'keys'}",
                 "--set", f"ssl_verify_upstream_trusted_ca={self._place.origin_ca}",
                 "--scripts", str(NAIVE),
