@@ -42,6 +42,7 @@ from proxy_addons.chains import SqliteLedger  # noqa: E402
 from proxy_addons.dial import Dialer  # noqa: E402
 from proxy_addons.engine import overrides  # noqa: E402
 from proxy_addons.engine.dispatcher import Dispatcher  # noqa: E402
+from proxy_addons.engine.faults import log_to_stderr  # noqa: E402
 from proxy_addons.engine.hops import Entry, Sessions  # noqa: E402
 from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa: E402
 from proxy_addons.engine.loop import EgressLoop  # noqa: E402
@@ -231,6 +232,6 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, gateway: Gateway) -> 
 def main() -> None:
     """Entry of the worker process."""
     spec = parse_worker_spec(sys.stdin.readline())
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    log_to_stderr()
     with asyncio.Runner(loop_factory=EgressLoop) as runner:
         runner.run(serve(spec))
