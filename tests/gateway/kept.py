@@ -65,6 +65,12 @@ class KeptClient:
         assert isinstance(found, RawConnection)
         return found
 
+    def h2_connection(self) -> RawConnection:
+        """The connection under the first tunnel's h2."""
+        found = next(iter(self._tunnels.values()))
+        assert isinstance(found, H2Client)
+        return found.connection
+
     def h2(self, authority: str, host: str) -> H2Client:
         """A tunnel of its own, its TLS and h2 standing."""
         opened = self._tunnel(authority, host)

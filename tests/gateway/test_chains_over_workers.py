@@ -43,7 +43,7 @@ def worker_of(world: World, answer: Response) -> str:
     for path in (world.gateway.state / "audit").glob("*.jsonl"):
         for line in path.read_text("utf-8").splitlines():
             if f'"{wanted}"' in line and json.loads(line).get("fetch_id") == wanted:
-                return path.name.rpartition("-0")[0] or path.name
+                return path.name.rpartition("-")[0]
     raise AssertionError(f"no audit line for {wanted}")
 
 
