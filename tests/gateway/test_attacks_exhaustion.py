@@ -249,20 +249,45 @@ def sockets(worker: int) -> int:
     return len(list(Path(f"/proc/{worker}/fd").iterdir()))
 
 
-def test_clients_that_take_no_answer_are_let_go(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def short_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A gateway with short limits."""
+    python = quick(FLUSH_SECONDS=0.2, CLIENT_HEAD_SECONDS=0.5)
+    with World(
+        tmp_path_factory.mktemp("short"), profiles={"open": {"total_timeout": 1}}, python=python
+    ) as world:
+        yield world
+
+
+def test_clients_that_take_no_answer_are_let_go(short_world: World) -> None:
     """Closed by time, with octets left that they never read: stock keeps each for ever, uncounted."""
-    with World(tmp_path, profiles={"open": {"total_timeout": 1}}, python=quick(FLUSH_SECONDS=0.2)) as world:
+    world = short_world
 
-        async def much(exchange: Exchange) -> None:
-            with contextlib.suppress(ConnectionError):
-                await exchange.respond(200, [("content-type", "text/plain")], bytes(8 * MIB))
+    async def much(exchange: Exchange) -> None:
+        with contextlib.suppress(ConnectionError):
+            await exchange.respond(200, [("content-type", "text/plain")], bytes(8 * MIB))
 
-        world.plain.route("/much", much)
-        get_by_other(world)
-        worker = worker_of(world.gateway.process.pid)
-        before = sockets(worker)
-        with contextlib.ExitStack() as stack:
-            for _ in range(20):
-                deaf: RawConnection = stack.enter_context(world.gateway.open(OPEN))
-                deaf.request("GET", world.plain_url("/much"), f"a.example:{world.plain.port}")
-            poll_until(lambda: sockets(worker) <= before, "descriptors given back")
+    world.plain.route("/much", much)
+    get_by_other(world)
+    worker = worker_of(world.gateway.process.pid)
+    before = sockets(worker)
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            deaf: RawConnection = stack.enter_context(world.gateway.open(OPEN))
+            deaf.request("GET", world.plain_url("/much"), f"a.example:{world.plain.port}")
+        poll_until(lambda: sockets(worker) <= before, "descriptors given back")
+
+
+def test_a_later_head_in_drops_gets_no_more_time_than_the_first(short_world: World) -> None:
+    """Each octet used to begin the time anew."""
+    world = short_world
+    with world.gateway.open(OPEN) as proxy:
+        proxy.request("GET", world.plain_url("/"), f"a.example:{world.plain.port}")
+        assert proxy.read_response().status == 200
+        for octet in b"GET http://a.example/" + b"a" * 200:  # 22 s of drops
+            with contextlib.suppress(OSError):
+                proxy.send(bytes([octet]))
+            if select.select([proxy.sock], [], [], 0.1)[0]:
+                break
+        else:
+            raise AssertionError("still open")
