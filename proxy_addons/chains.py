@@ -287,5 +287,5 @@ def _check_hop(hop: int) -> None:
 
 
 def _identify_file(path: Path) -> tuple[int, int]:
-    status = path.stat()
+    status = os.stat(path)  # noqa: PTH116 (asked for each hop: half the cost of Path.stat)
     return status.st_dev, status.st_ino

@@ -9,6 +9,7 @@
 7  Upgrade only to what the profile lists
 """
 
+import re
 from collections.abc import Iterable
 
 from mitmproxy import http
@@ -20,7 +21,7 @@ from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
 _FRAMING = frozenset({b"host", b"content-length", b"transfer-encoding"})
-_CONTROL = (b"\r", b"\n", b"\0")
+_CONTROL = re.compile(rb"[\r\n\0]")
 
 
 class Integrity:
@@ -70,9 +71,8 @@ def transfer_coding_is_plain(fields: Iterable[tuple[bytes, bytes]]) -> bool:
 
 def _check(hop: Hop, target: Target, request: http.Request) -> Verdict | None:
     fields = request.headers.fields
-    for name, value in fields:
-        if any(mark in value or mark in name for mark in _CONTROL):
-            return not_http("control characters in a header field")
+    if _CONTROL.search(b" ".join([part for pair in fields for part in pair])):
+        return not_http("control characters in a header field")
     hosts = _values(fields, b"host")
     if len(hosts) > 1:
         return mismatch("more than one Host field", target)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -335,4 +336,9 @@ def _explain(series: str, directory: Path, error: OSError) -> str:
 def render_time(nanoseconds: int) -> str:
     """Nanoseconds since 1970 → RFC 3339 in UTC with microseconds, ``2026-01-31T09:00:00.000001Z``."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
+    return f"{_render_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@lru_cache(maxsize=1)
+def _render_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -4,12 +4,14 @@ N17  HTTP/1 readers hold a body to its Content-Length; h2 does not where a head 
      to an HTTP/1 peer, the next message on that connection is taken for the missing rest.
 """
 
+import re
+
 from mitmproxy import http
 from mitmproxy.net.http.validate import parse_content_length, validate_headers
 
 _FOLD = b"\r\n "
 """How mitmproxy keeps the line break of a folded field."""
-_LINE_MARKS = (b"\r", b"\n", b"\0")
+_LINE_MARK = re.compile(rb"[\r\n\0]")
 
 
 def is_clear_head(message: http.Message) -> bool:
@@ -20,7 +22,9 @@ def is_clear_head(message: http.Message) -> bool:
     """
     fields = message.headers.fields
     if isinstance(message, http.Response):
-        if (message.status_code < 200 and message.status_code != 101) or _holds_line(message.data.reason):
+        if message.status_code < 200 and message.status_code != 101:
+            return False
+        if _LINE_MARK.search(message.data.reason):
             return False
         if any(_FOLD in value for _, value in fields):
             fields = message.headers.fields = tuple(
@@ -30,11 +34,7 @@ def is_clear_head(message: http.Message) -> bool:
         validate_headers(message)
     except ValueError:
         return False
-    return not any(_holds_line(value) for _, value in fields)
-
-
-def _holds_line(value: bytes) -> bool:
-    return any(mark in value for mark in _LINE_MARKS)
+    return _LINE_MARK.search(b" ".join([value for _, value in fields])) is None
 
 
 class OwedBody:

@@ -4,6 +4,7 @@
 - A layer that raises ends the connection: stock logs it and goes on feeding the half-run state machine.
 - A paused layer queues events without bound (N5), a waiting one bytes (N14): the reader waits instead.
 - An HTTP/2 peer that never opens its window makes us keep the body (N6): the other side's reader waits.
+- What one event makes us send to a peer goes out in one write: head and body, end of handshake and request.
 """
 
 import asyncio
@@ -55,12 +56,14 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self._waiting_for: Counter[Connection] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._dead = False
+        self._unsent: dict[Connection, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- control -------------------------------------------------------------------------------------------------
 
     def abort(self, why: str) -> None:
         """Drop client and origins now; what was written to the client before is flushed, nothing more is."""
+        self._write_unsent(self.client)
         self._dead = True
         self.client.error = self.client.error or why  # the dispatcher opens nothing new for it
         logger.debug("connection aborted: %s", why)
@@ -111,6 +114,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
             io.writer.close()
 
     def _drop(self, connection: Connection, why: str) -> None:
+        self._unsent.pop(connection, None)
         io = self.transports[connection]
         if isinstance(io.writer, asyncio.StreamWriter):
             io.writer.transport.abort()
@@ -136,6 +140,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                 self._run([event])
             except Exception:  # law 5: a layer crashed; its state machine must not be fed again
                 logger.exception("a layer crashed; connection dropped")
+                self._write_unsent(self.client)
                 self._dead = True
                 self._tell_crash()
                 self.abort("layer crash")
@@ -143,7 +148,9 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
     def _run(self, queue: list[events.Event]) -> None:
         while queue:
             for command in self.layer.handle_event(queue.pop(0)):
-                if isinstance(command, commands.StartHook):
+                if type(command) is commands.SendData:
+                    self._send(command)
+                elif isinstance(command, commands.StartHook):
                     waiting = self._dispatcher.run(command)
                     if waiting is not None:
                         self._spawn(self._await_hook(command, waiting), f"hook {command.name}")
@@ -151,6 +158,22 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                         queue.append(events.HookCompleted(command))
                 else:
                     self._obey(command)
+        self._write_unsent()
+
+    def _send(self, command: commands.SendData) -> None:
+        """Keep for the one write at the end of the event."""
+        if not self._dead:  # else: bytes that came in one piece with those on which a hook failed
+            self._unsent.setdefault(command.connection, []).append(command.data)
+
+    def _write_unsent(self, only: Connection | None = None) -> None:
+        """Write what was kept; with `only`, the rest is dropped."""
+        unsent, self._unsent = self._unsent, {}
+        for connection, pieces in unsent.items():
+            if only is not None and connection is not only:
+                continue
+            io = self.transports.get(connection)
+            if io is not None and io.writer is not None and not io.writer.is_closing():
+                io.writer.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def _obey(self, command: commands.Command) -> None:
         if isinstance(command, commands.Log):
@@ -162,15 +185,11 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
             self.wakeup_timer.add(self._spawn(self.wakeup(command), "wakeup"))
         elif isinstance(command, commands.ConnectionCommand) and command.connection not in self.transports:
             return  # closed already
-        elif isinstance(command, commands.SendData):
-            if self._dead:  # bytes that came in one piece with those on which a hook failed
-                return
-            writer = self.transports[command.connection].writer
-            if writer is not None and not writer.is_closing():
-                writer.write(command.data)
         elif isinstance(command, commands.CloseTcpConnection):
+            self._write_unsent()
             self.close_connection(command.connection, command.half_close)
         elif isinstance(command, commands.CloseConnection):
+            self._write_unsent()
             self.close_connection(command.connection, False)
         else:
             raise TypeError(f"unexpected command: {command}")
@@ -220,7 +239,10 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     async def drain_writers(self) -> None:
         """Called by each reader after each chunk: wait here, and the peer's bytes stay in its kernel."""
-        await super().drain_writers()
+        for peer in self.transports.values():
+            if _is_behind(peer):
+                await super().drain_writers()
+                break
         io = self.transports.get(self.client)
         if io is None:
             return
@@ -255,6 +277,12 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
     def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:
         """mitmproxy's connection log holds host names of clients at info; ours is the audit."""
         logger.debug("%s", message, exc_info=exc_info)
+
+
+def _is_behind(io: server.ConnectionIO) -> bool:
+    """Whether bytes wait to be taken by the peer; without any, mitmproxy's drain only takes its time."""
+    writer = io.writer
+    return isinstance(writer, asyncio.StreamWriter) and writer.transport.get_write_buffer_size() > 0
 
 
 class _ResetSpy:

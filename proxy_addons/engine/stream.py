@@ -193,8 +193,13 @@ class GateStream(HttpStream):
     # --- answers -------------------------------------------------------------------------------------------------
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
+        """As in mitmproxy, without its log line."""
+        assert self.flow.response is not None
         self._head_sent = True
-        yield from super().start_response_stream()
+        yield mhttp.SendHttp(
+            ResponseHeaders(self.stream_id, self.flow.response, end_stream=False), self.context.client
+        )
+        self.server_state = self.state_stream_response_body
 
     def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Stock drops a chunk whose callable raised, and the body then ends normally (N15)."""

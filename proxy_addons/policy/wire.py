@@ -248,7 +248,9 @@ def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[in
 
 def _printable(text: str) -> str:
     """Text as it may stand in a field value or a reason phrase (RFC 9112, 4 and 5): printable ASCII."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text).strip()
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return text.strip()
 
 
 def _one_line(message: str) -> str:
