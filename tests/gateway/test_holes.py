@@ -15,7 +15,7 @@ from tests.gateway.stock import StockProcess
 from tests.kit.dns import NODATA, Addresses, Delayed
 from tests.kit.gateway import ORIGIN_ADDRESS, World
 from tests.kit.listener import BlackHole
-from tests.kit.ports import free_port
+from tests.kit.ports import bound_socket
 from tests.kit.sync import Gate
 
 HOLES = sorted(PROBES, key=lambda name: int(name[1:]))
@@ -30,7 +30,9 @@ class HoleWorld(World):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, listeners=("test", "open", "small"))
-        self.late = free_port(ORIGIN_ADDRESS)
+        # Bound and not listening: connects are refused, and nobody else is given the port meanwhile.
+        self._held = self._stack.enter_context(bound_socket(ORIGIN_ADDRESS))
+        self.late: int = self._held.getsockname()[1]
 
     def config(self) -> dict[str, Any]:
         config = super().config()
