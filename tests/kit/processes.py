@@ -27,6 +27,17 @@ def find_descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def find_in(folder: Path) -> list[int]:
+    """Processes whose working directory is `folder`, orphans too."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if entry.joinpath("cwd").readlink() == folder:
+                    found.append(int(entry.name))
+    return found
+
+
 def read_command(pid: int) -> bytes:
     """Its command line, words separated by NUL; empty when it has ended."""
     try:
