@@ -23,7 +23,11 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "up": LazyCommand("fetchd.faces.up_cli", "up", "Start the gateway and the daemon."),
         "status": LazyCommand("fetchd.faces.up_cli", "status", "Say what runs, and where it listens."),
         "stop": LazyCommand("fetchd.faces.up_cli", "stop", "Stop what `fetchd up` started."),
+        "env": LazyCommand(
+            "fetchd.faces.env_cli", "env", "Print what agents' clients need to use the gateway."
+        ),
         "fetch": LazyCommand("fetchd.faces.fetch_cli", "fetch", "Fetch pages through the gateway."),
+        "extract": LazyCommand("fetchd.faces.extract_cli", "extract", "Print a saved page as markdown."),
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),
         "tools": LazyCommand("fetchd.faces.tools_cli", "tools", "Print the definitions of the tools."),
         "check": LazyCommand("fetchd.faces.check_cli", "check", "Judge a URL; nothing is contacted."),
