@@ -13,16 +13,15 @@ from typing import Final
 HELD_PER_JOB: Final = 4
 """Calls started and not yet taken, for each job."""
 
-type Taken[T] = Callable[[T], None]
-
 
 async def run_in_order[S, T](
-    sources: AsyncIterator[S], call: Callable[[S], Awaitable[T]], take: Taken[T], jobs: int
+    sources: AsyncIterator[S], call: Callable[[S], Awaitable[T]], take: Callable[[T], None], jobs: int
 ) -> None:
     """`call` for each source, `take` for each result, in order. What any of them raises ends all the others."""
     places = asyncio.Semaphore(jobs)
-    pending: asyncio.Queue[asyncio.Task[T] | None] = asyncio.Queue(jobs * HELD_PER_JOB)
-    started: set[asyncio.Task[T]] = set()
+    room = asyncio.Semaphore(jobs * HELD_PER_JOB)
+    pending: asyncio.Queue[asyncio.Task[T] | None] = asyncio.Queue()
+    started: set[asyncio.Task[T]] = set()  # and not taken yet
 
     async def run_one(source: S) -> T:
         async with places:
@@ -31,17 +30,19 @@ async def run_in_order[S, T](
     async def start_all() -> None:
         try:
             async for source in sources:
+                await room.acquire()
                 task = asyncio.create_task(run_one(source))
                 started.add(task)
-                task.add_done_callback(started.discard)
-                await pending.put(task)
+                pending.put_nowait(task)
         finally:
-            await pending.put(None)
+            pending.put_nowait(None)
 
     starter = asyncio.create_task(start_all())
     try:
         while (task := await pending.get()) is not None:
             take(await task)
+            started.discard(task)
+            room.release()
         await starter
     finally:
         left = [starter, *started]
