@@ -154,10 +154,11 @@ async def _run(
             async def call(url: str) -> FetchResult:
                 return await web_fetch.call({"url": url, **options}, caller, display.single)
 
-            def take(result: FetchResult) -> None:
+            async def take(result: FetchResult) -> None:
                 display.count(failed=result.failure is not None)
                 with display.aside():
-                    printer.print(result)
+                    # A pager that is not read on blocks the write, and must not block the other fetches.
+                    await asyncio.to_thread(printer.print, result)
 
             await run_in_order(read_urls() if from_stdin else iterate(list(urls)), call, take, jobs)
 

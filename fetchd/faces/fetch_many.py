@@ -15,7 +15,10 @@ HELD_PER_JOB: Final = 4
 
 
 async def run_in_order[S, T](
-    sources: AsyncIterator[S], call: Callable[[S], Awaitable[T]], take: Callable[[T], None], jobs: int
+    sources: AsyncIterator[S],
+    call: Callable[[S], Awaitable[T]],
+    take: Callable[[T], Awaitable[None]],
+    jobs: int,
 ) -> None:
     """`call` for each source, `take` for each result, in order. What any of them raises ends all the others."""
     places = asyncio.Semaphore(jobs)
@@ -40,7 +43,7 @@ async def run_in_order[S, T](
     starter = asyncio.create_task(start_all())
     try:
         while (task := await pending.get()) is not None:
-            take(await task)
+            await take(await task)
             started.discard(task)
             room.release()
         await starter

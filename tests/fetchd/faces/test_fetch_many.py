@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -52,6 +52,13 @@ def run(
     return CliRunner().invoke(fetch, arguments, obj=opener, input=stdin), transport
 
 
+def into(taken: list[int]) -> Callable[[int], Awaitable[None]]:
+    async def take(number: int) -> None:
+        taken.append(number)
+
+    return take
+
+
 class TestRunInOrder:
     async def test_results_keep_the_order_of_their_sources(self) -> None:
         """Each call ends only when the one after it has: as much out of order as can be."""
@@ -64,7 +71,7 @@ class TestRunInOrder:
             ended[number].set()
             return number
 
-        await asyncio.wait_for(run_in_order(iterate([*range(8)]), call, taken.append, 8), PATIENCE)
+        await asyncio.wait_for(run_in_order(iterate([*range(8)]), call, into(taken), 8), PATIENCE)
 
         assert taken == [*range(8)]
 
@@ -81,7 +88,7 @@ class TestRunInOrder:
             working -= 1
             return number
 
-        await run_in_order(iterate([*range(20)]), call, taken.append, jobs)
+        await run_in_order(iterate([*range(20)]), call, into(taken), jobs)
 
         assert (most, taken) == (jobs, [*range(20)])
 
@@ -103,7 +110,7 @@ class TestRunInOrder:
             return number
 
         taken: list[int] = []
-        running = asyncio.create_task(run_in_order(sources(), call, taken.append, 2))
+        running = asyncio.create_task(run_in_order(sources(), call, into(taken), 2))
         for _ in range(1000):
             await asyncio.sleep(0)
         assert asked <= 2 * HELD_PER_JOB + 2
@@ -126,7 +133,7 @@ class TestRunInOrder:
                     cancelled.set()
             return number
 
-        def take(number: int) -> None:
+        async def take(number: int) -> None:
             raise BrokenPipeError
 
         with pytest.raises(BrokenPipeError):
@@ -144,7 +151,7 @@ class TestRunInOrder:
 
         taken: list[int] = []
         with pytest.raises(OSError, match="gone"):
-            await run_in_order(sources(), call, taken.append, 2)
+            await run_in_order(sources(), call, into(taken), 2)
 
         assert taken == [1]
 
