@@ -274,7 +274,9 @@ def test_clients_that_take_no_answer_are_let_go(short_world: World) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(20):
             deaf: RawConnection = stack.enter_context(world.gateway.open(OPEN))
+            deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.request("GET", world.plain_url("/much"), f"a.example:{world.plain.port}")
+        poll_until(lambda: sockets(worker) >= before + 20, "all clients taken")
         poll_until(lambda: sockets(worker) <= before, "descriptors given back")
 
 
