@@ -1,102 +1,76 @@
-"""`fetchd up` as a process, and the clients of its two faces: the tools' HTTP API, and a raw proxy client."""
+"""The clients of a `fetchd up`: the tools' HTTP API, a raw proxy client, and the command line."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from tests.kit.client import NoResponseError, RawConnection, Response, open_connection
+from tests.kit.client import RawConnection, Response, open_connection
+from tests.kit.installed import Up, run_fetchd
 
-CLI = (sys.executable, "-m", "fetchd.faces.cli")
-STOP_SECONDS = 30
 CALL_SECONDS = 60
+ALLOWED, REFUSED = "allowed", "refused"
+
+
+class TunnelError(OSError):
+    """A CONNECT that should have been accepted was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one try: `allowed` or `refused`, by which rule, and what was said or read."""
+    """What came of one try: a verdict, the rule of a refusal, and what was read or said."""
 
     verdict: str
     rule: str | None
     text: str
 
 
-class Running:
-    """One `fetchd up`; ends with its context."""
-
-    def __init__(self, config: Path, state: Path) -> None:
-        self._config, self.state = config, state
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [*CLI, "up", "--config", str(self._config), "--state-dir", str(self.state)],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        self.said: list[str] = []
-        for line in self._process.stdout:
-            self.said.append(line.rstrip())
-            if line == "ready\n":
-                break
-        else:
-            raise RuntimeError("fetchd up ended before it was ready; its reason is above")
-        status = json.loads(self.run("status", "--json").stdout)
-        self._gateway: tuple[str, int] = tuple(status["listeners"][0][:2])
-        self._tools: tuple[str, int] = tuple(status["tools"])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A `fetchd` command on the same state directory."""
-        return subprocess.run(
-            [*CLI, *arguments, "--state-dir", str(self.state)], capture_output=True, text=True, check=False
-        )
-
-    def fetch(self, url: str) -> Outcome:
-        """web_fetch through the HTTP API, as an agent calls it."""
-        connection = http.client.HTTPConnection(*self._tools, timeout=CALL_SECONDS)
-        try:
-            body = json.dumps({"url": url})
-            connection.request("POST", "/v1/tools/web_fetch", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            document: dict[str, Any] = json.loads(answer.read())
-        finally:
-            connection.close()
-        if answer.status != 200:
-            return Outcome("refused", document.get("rule"), str(document.get("detail")))
-        if document["failure"] is not None:
-            return Outcome("refused", document["rule"], _inside(document["text"]))
-        return Outcome("allowed", None, _inside(document["text"]))
-
-    def tunnel(self, authority: str) -> RawConnection:
-        """A CONNECT through the gateway, as an agent's own client makes it."""
-        connection = open_connection(*self._gateway)
-        answer = connection.connect(authority)
-        if answer.status != 200:
-            raise NoResponseError(answer.body, answer.body)  # type: ignore[arg-type]
-        return connection
-
-    @property
-    def ca_path(self) -> Path:
-        return self.state / "ca.pem"
+def fetch(up: Up, url: str) -> Outcome:
+    """web_fetch through the HTTP API, as an agent calls it."""
+    connection = http.client.HTTPConnection(*up.tools, timeout=CALL_SECONDS)
+    try:
+        body = json.dumps({"url": url})
+        connection.request("POST", "/v1/tools/web_fetch", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        document: dict[str, Any] = json.loads(answer.read())
+    finally:
+        connection.close()
+    if answer.status != 200:
+        return Outcome(REFUSED, document.get("rule"), str(document.get("detail")))
+    verdict = ALLOWED if document["failure"] is None else REFUSED
+    return Outcome(verdict, document["rule"], _inside(document["text"]))
 
 
-def outcome_of(answer: Response) -> Outcome:
+def fetch_for_real(up: Up, url: str) -> Outcome:
+    """A page of the world: default profile, system resolver, a gateway of the command's own."""
+    state = ("--state-dir", str(up.folder / "real"))
+    done = run_fetchd("fetch", url, "--max-chars", "600", "--fail", *state, folder=up.folder)
+    text = done.stdout or done.stderr
+    return Outcome(ALLOWED if done.returncode == 0 else "failed", None, text)
+
+
+def verify(up: Up) -> Outcome:
+    """The audit log, checked as an operator checks it."""
+    done = up.run("audit", "verify")
+    return Outcome("verified" if done.returncode == 0 else "BROKEN", None, done.stdout)
+
+
+def open_tunnel(up: Up, authority: str) -> RawConnection:
+    """A CONNECT through the gateway, as an agent's own client makes it. Raises TunnelError."""
+    connection = open_connection(*up.gateway)
+    answer = connection.connect(authority)
+    if answer.status != 200:
+        connection.close()
+        raise TunnelError(f"CONNECT {authority} was answered {answer.status} {answer.reason}")
+    return connection
+
+
+def read_outcome(answer: Response) -> Outcome:
     """What an answer that came through the gateway says of the verdict."""
     verdict = answer.header("Fetchd-Verdict") or "none"
-    text = str(answer.json()["detail"]) if verdict == "refused" else answer.body.decode("utf-8", "replace")
+    text = str(answer.json()["detail"]) if verdict == REFUSED else answer.body.decode("utf-8", "replace")
     return Outcome(verdict, answer.header("Fetchd-Rule"), text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from tests.kit.bodies import Coding, bomb
 from tests.kit.dns import Addresses, ScriptedDns
 from tests.kit.origin import Origin
 from tests.kit.pki import Pki
+from tests.kit.toml import write_toml
 
 ADDRESS = "127.0.0.10"
 """Where the site is served; the demo's profile lets its names be dialled there, and nothing else on loopback."""
@@ -79,35 +80,24 @@ class Site:
             route(f"/hop/{number}", replies.redirect(f"/hop/{number + 1}"))
         route("/bomb", replies.body_as_is(bomb(Coding.GZIP, BOMB_BYTES), "gzip"))
 
-    def write_config(self) -> Path:
-        """A configuration file whose `demo` profile lets the site be reached on loopback."""
+    def write_config(self, changes: Mapping[str, Any]) -> Path:
+        """A configuration whose `demo` profile lets the site be reached on loopback. changes: of that profile."""
         profile = {
             "ports": [443, self.origin.port],
             "exceptions": [{"host": "*.example", "address": ADDRESS}],
+            **changes,
         }
-        tables: dict[str, Any] = {
-            "gateway": {
-                "listeners": [{"address": "127.0.0.1:0", "profile": "demo"}],
-                "default_profile": "demo",
+        return write_toml(
+            self._folder / "demo.toml",
+            {
+                "gateway": {
+                    "listeners": [{"address": "127.0.0.1:0", "profile": "demo"}],
+                    "default_profile": "demo",
+                },
+                "dns": {"nameservers": [f"127.0.0.1:{self.dns.port}"]},
+                "tls": {"extra_ca": [str(self.pki.ca_path)]},
+                "daemon": {"listen": "127.0.0.1:0", "profile": "demo"},
+                "operator": {"listen": "127.0.0.1:0"},
+                "profiles": {"demo": profile},
             },
-            "dns": {"nameservers": [f"127.0.0.1:{self.dns.port}"]},
-            "tls": {"extra_ca": [str(self.pki.ca_path)]},
-            "daemon": {"listen": "127.0.0.1:0", "profile": "demo"},
-            "operator": {"listen": "127.0.0.1:0"},
-        }
-        lines = [f"[{table}]\n{_keys(keys)}" for table, keys in tables.items()]
-        path = self._folder / "demo.toml"
-        path.write_text("\n".join([*lines, f"[profiles.demo]\n{_keys(profile)}"]), "utf-8")
-        return path
-
-
-def _keys(keys: dict[str, Any]) -> str:
-    return "".join(f"{name} = {_value(value)}\n" for name, value in keys.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value)
+        )

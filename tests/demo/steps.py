@@ -5,65 +5,70 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.demo.running import Outcome, Running, outcome_of
+from tests.demo.running import ALLOWED, REFUSED, Outcome, fetch, open_tunnel, read_outcome
 from tests.demo.site import METADATA, OTHER, REBIND, SITE, Site
+from tests.kit.installed import Up
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One try. `rule` None means allowed; `holds` must be in what was read or said."""
+    """One try, and what it must come to: verdict, rule, and `holds` in what was read or said."""
 
     what: str
+    verdict: str
     rule: str | None
     holds: str
     attempt: Callable[[], Outcome]
 
     def is_as_expected(self, outcome: Outcome) -> bool:
-        expected = "allowed" if self.rule is None else "refused"
-        return outcome.verdict == expected and outcome.rule == self.rule and self.holds in outcome.text
+        return (outcome.verdict, outcome.rule) == (self.verdict, self.rule) and self.holds in outcome.text
 
 
-def make_steps(site: Site, running: Running) -> list[Step]:
+def make_steps(site: Site, up: Up) -> list[Step]:
     """Pages first, then attacks."""
 
-    def fetching(url: str) -> Callable[[], Outcome]:
-        return lambda: running.fetch(url)
+    def page(what: str, holds: str, url: str) -> Step:
+        return Step(what, ALLOWED, None, holds, lambda: fetch(up, url))
+
+    def attack(what: str, rule: str, holds: str, url: str) -> Step:
+        return Step(what, REFUSED, rule, holds, lambda: fetch(up, url))
 
     return [
-        Step("fetch an article", None, "# On gates", fetching(site.url("/article"))),
-        Step("fetch a JSON document", None, '"rules": 30', fetching(site.url("/data.json"))),
-        Step("fetch a text", None, "in two lines", fetching(site.url("/notes"))),
-        Step("follow a redirect to another host", None, f"https://{OTHER}", fetching(site.url("/moved"))),
-        Step("plain http", "scheme", "scheme not allowed: http", fetching(f"http://{SITE}/")),
-        Step("a port of its own", "port", "port not allowed: 22", fetching(f"https://{SITE}:22/")),
-        Step("an IP literal in disguise", "ip-literal", "127.0.0.1", fetching("https://0x7f.1/")),
-        Step(
+        page("fetch an article", "# On gates", site.url("/article")),
+        page("fetch a JSON document", '"rules": 30', site.url("/data.json")),
+        page("fetch a text", "in two lines", site.url("/notes")),
+        page("follow a redirect to another host", f"https://{OTHER}", site.url("/moved")),
+        attack("plain http", "scheme", "scheme not allowed: http", f"http://{SITE}/"),
+        attack("a port of its own", "port", "port not allowed: 22", f"https://{SITE}:22/"),
+        attack("an IP literal in disguise", "ip-literal", "127.0.0.1", "https://0x7f.1/"),
+        attack(
             "a name that leads to 169.254.169.254", "no-allowed-address",
-            f"host {METADATA} has no allowed address", fetching(site.url("/latest/meta-data/", METADATA)),
+            f"host {METADATA} has no allowed address", site.url("/latest/meta-data/", METADATA),
         ),
-        Step("a rebinding name, first look-up", None, "# On gates", fetching(site.url("/article", REBIND))),
-        Step(
+        page("a rebinding name, first look-up", "# On gates", site.url("/article", REBIND)),
+        attack(
             "the same name, now 127.0.0.1", "no-allowed-address",
-            f"host {REBIND} has no allowed address", fetching(site.url("/article", REBIND)),
+            f"host {REBIND} has no allowed address", site.url("/article", REBIND),
         ),
-        Step("a redirect to an internal host", "no-allowed-address", "internal", fetching(site.url("/inward"))),
-        Step("a sixth redirect", "redirect-cap", "exceeded max redirects (5)", fetching(site.url("/hop/0"))),
-        Step("a gzip bomb of 256 MiB", "byte-cap", "8388608-byte size cap", fetching(site.url("/bomb"))),
-        Step("raw bytes in a tunnel", "not-http", "only HTTP", lambda: _raw_bytes(site, running)),
-        Step("a fronted request", "authority-mismatch", "Host field", lambda: _fronted(site, running)),
+        attack("a redirect to an internal host", "no-allowed-address", "internal", site.url("/inward")),
+        attack("a sixth redirect", "redirect-cap", "exceeded max redirects (5)", site.url("/hop/0")),
+        attack("a gzip bomb of 256 MiB", "byte-cap", "8388608-byte size cap", site.url("/bomb")),
+        Step("raw bytes in a tunnel", REFUSED, "not-http", "only HTTP", lambda: _send_raw_bytes(site, up)),
+        Step(
+            "a fronted request", REFUSED, "authority-mismatch", "Host field", lambda: _send_fronted(site, up)
+        ),
     ]  # fmt: skip
 
 
-def _raw_bytes(site: Site, running: Running) -> Outcome:
+def _send_raw_bytes(site: Site, up: Up) -> Outcome:
     """SSH through the tunnel to an allowed name."""
-    with running.tunnel(f"{SITE}:{site.origin.port}") as tunnel:
+    with open_tunnel(up, f"{SITE}:{site.origin.port}") as tunnel:
         tunnel.send(b"SSH-2.0-OpenSSH_9.9\r\n")
-        return outcome_of(tunnel.read_response())
+        return read_outcome(tunnel.read_response())
 
 
-def _fronted(site: Site, running: Running) -> Outcome:
+def _send_fronted(site: Site, up: Up) -> Outcome:
     """CONNECT and TLS for an allowed name, Host for another."""
-    authority = f"{SITE}:{site.origin.port}"
-    with running.tunnel(authority) as tunnel:
-        inside = tunnel.start_tls(SITE, running.ca_path)
-        return outcome_of(inside.get("/article", "hidden.example"))
+    with open_tunnel(up, f"{SITE}:{site.origin.port}") as tunnel:
+        inside = tunnel.start_tls(SITE, up.ca_path)
+        return read_outcome(inside.get("/article", "hidden.example"))

@@ -44,6 +44,10 @@ def run_fetchd(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+class NotReadyError(Exception):
+    """`fetchd up` ended, or was ended by us, before it was ready; the text is all that it said."""
+
+
 class Up:
     """One `fetchd up` on `folder`/state; ends with its context."""
 
@@ -78,7 +82,7 @@ class Up:
         except TimeoutError:
             self.process.kill()
         if "ready" not in self.said:
-            raise AssertionError(f"status {self.wait()}, {self.said}, {self.errors}")
+            raise NotReadyError("\n".join([f"fetchd up ended with {self.wait()}", *self.said, *self.errors]))
         return self
 
     def __exit__(self, *_: object) -> None:
