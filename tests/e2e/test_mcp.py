@@ -1,4 +1,4 @@
-"""MCP as an agent's host has it: `/mcp` of `fetchd up`, and `fetchd mcp` over the running gateway or a private one."""
+"""MCP as an agent's host has it: `/mcp` of `fetchd up`; `fetchd mcp` over the running gateway or a private one."""
 
 from __future__ import annotations
 
