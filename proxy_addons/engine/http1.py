@@ -33,6 +33,7 @@ class GateHttp1Server(_http1.Http1Server):
     """The client's side."""
 
     _head_is_timed = False
+    _line_is_read = False
 
     @property
     def sent_ahead(self) -> int:
@@ -50,10 +51,12 @@ class GateHttp1Server(_http1.Http1Server):
         if lines is None:
             if len(self.buf) > MAX_HEAD_BYTES:
                 yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
+            elif self._is_no_request_line(event):
+                yield from self._refuse(not_http("malformed request line"))
             elif self.buf:
                 self._head_has_begun()
             return
-        self._head_is_timed = False
+        self._head_is_timed = self._line_is_read = False
         if sum(map(len, lines)) > MAX_HEAD_BYTES:
             yield from self._refuse(not_http(f"request head exceeds {MAX_HEAD_BYTES} bytes"))
             return
@@ -75,6 +78,14 @@ class GateHttp1Server(_http1.Http1Server):
         self.body_reader = make_body_reader(size)
         self.state = self.read_body
         yield from self.state(event)
+
+    def _is_no_request_line(self, event: events.ConnectionEvent) -> bool:
+        """Told as soon as the line is there: a client of SSH says its one line and waits."""
+        if self._line_is_read or not isinstance(event, events.DataReceived) or b"\n" not in event.data:
+            return False
+        line, end, _ = bytes(self.buf).lstrip(b"\r\n").partition(b"\n")
+        self._line_is_read = bool(end)
+        return self._line_is_read and parse_request_line(line.removesuffix(b"\r")) is None
 
     def _head_has_begun(self) -> None:
         session = session_of(self.context)
