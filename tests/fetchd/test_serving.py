@@ -81,7 +81,7 @@ async def test_calls_under_way_see_their_client_go_and_have_ended_with_the_conte
 
 async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
     listening = listen_on("tools", "127.0.0.1", 0)
-    connection = http.client.HTTPConnection(*listening.getsockname(), timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=PATIENCE)
 
     def ask() -> bytes:
         connection.request("GET", "/")

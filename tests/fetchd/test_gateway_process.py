@@ -1,0 +1,199 @@
+"""The gateway as a process of the daemon's: started, told, ended; the running one used, or a private one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from fetchd.errors import NoGatewayError
+from fetchd.gateway_process import Gateway, GatewayStartError, ensure_gateway, on_free_ports, start_gateway
+from fetchd.run_state import RunState, load_or_create_secret, own_state_dir, write_run_state
+from fetchd.serving import accepts
+from fetchd.settings import LoadedConfig
+from proxy_addons.policy.config import Config, parse_config
+from tests.kit.processes import find_descendants, poll_until, read_command, wait_ended
+
+SECRET = "5" * 64
+
+
+def make_config(address: str = "127.0.0.1:0") -> Config:
+    return parse_config(
+        {
+            "gateway": {"listeners": [{"address": address}], "workers": 1},
+            "daemon": {"listen": "127.0.0.1:0"},
+            "operator": {"listen": "127.0.0.1:0"},
+        },
+        source="test",
+    )
+
+
+def loaded() -> LoadedConfig:
+    return LoadedConfig(make_config("127.0.0.1:3128"), "test", None)
+
+
+def gateway_processes() -> list[int]:
+    """Those below this process: supervisors and workers."""
+    return [pid for pid in find_descendants(os.getpid()) if b"\0proxy_addons" in read_command(pid)]
+
+
+def in_place_of_python(monkeypatch: pytest.MonkeyPatch, path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr("fetchd.gateway_process.sys.executable", str(path))
+
+
+async def test_a_started_gateway_says_where_it_is_and_ends_when_told(tmp_path: Path) -> None:
+    gateway = await start_gateway(make_config(), "test", tmp_path / "state", SECRET)
+    ((host, port, profile),) = gateway.listeners
+    processes = gateway_processes()
+
+    assert (host, profile, gateway.workers, len(processes)) == ("127.0.0.1", "default", 1, 2)
+    assert gateway.ca["path"] == str(tmp_path / "state" / "ca.pem")
+    assert gateway.ca["created"] is True
+    assert accepts(host, port)
+
+    await gateway.stop()
+    assert await gateway.wait() == 0
+    wait_ended(processes, 0)
+    assert not accepts(host, port)
+
+
+async def test_it_takes_no_code_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an agent may have left something. tempfile is one of many modules that the gateway imports."""
+    (tmp_path / "tempfile.py").write_text("raise SystemExit('taken from the working directory')\n")
+    monkeypatch.chdir(tmp_path)
+
+    gateway = await start_gateway(make_config(), "test", tmp_path / "state", SECRET)
+
+    await gateway.stop()
+    assert await gateway.wait() == 0
+
+
+async def test_a_taken_address_is_told_apart(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        taken = f"127.0.0.1:{holder.getsockname()[1]}"
+        with pytest.raises(GatewayStartError) as caught:
+            await start_gateway(make_config(taken), "test", tmp_path / "state", SECRET)
+
+    assert (str(caught.value), caught.value.in_use) == (f"address {taken}: in use", taken)
+    assert gateway_processes() == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("exit 1", id="ends at once"),
+        pytest.param("echo nonsense", id="says what is no JSON"),
+        pytest.param("echo '[]'", id="says another thing"),
+        pytest.param("exec <&- >&-", id="closes both ends"),
+    ],
+)
+async def test_a_gateway_that_has_no_word_for_us_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    in_place_of_python(monkeypatch, tmp_path / "python", script)
+
+    with pytest.raises(GatewayStartError, match=r"^the gateway did not start; its reason is above$"):
+        await start_gateway(make_config(), "test", tmp_path, SECRET)
+
+
+async def test_a_cancelled_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_place_of_python(monkeypatch, tmp_path / "python", f"echo $$ > {tmp_path}/pid; cat > /dev/null")
+    start = asyncio.create_task(start_gateway(make_config(), "test", tmp_path, SECRET))
+    pid = tmp_path / "pid"
+    await asyncio.to_thread(poll_until, lambda: pid.exists() and bool(pid.read_text().strip()), "a start")
+
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+
+    wait_ended([int(pid.read_text())], 0)
+
+
+async def test_private_gateways_side_by_side(tmp_path: Path) -> None:
+    async with (
+        ensure_gateway(loaded(), tmp_path / "state") as one,
+        ensure_gateway(loaded(), tmp_path / "state") as other,
+    ):
+        assert one.port != other.port
+        assert one.secret == other.secret
+        assert accepts(one.host, one.port) and accepts(other.host, other.port)
+        assert len(gateway_processes()) == 4
+
+    assert gateway_processes() == []
+    assert not (tmp_path / "state" / "run.json").exists()
+
+
+async def test_the_running_gateway_is_used(tmp_path: Path) -> None:
+    secret = load_or_create_secret(tmp_path)
+    state = RunState(
+        os.getpid(), "2026", "c", (("127.0.0.1", 7, "default"), ("127.0.0.1", 8, "open")), ("127.0.0.1", 2),
+        ("127.0.0.1", 3), 1, "x", "y",
+    )  # fmt: skip
+    with own_state_dir(tmp_path):
+        write_run_state(tmp_path, state)
+        for no_start in (False, True):
+            async with ensure_gateway(loaded(), tmp_path, no_start=no_start) as gateway:
+                assert gateway == Gateway("127.0.0.1", 7, secret)
+
+        # What goes wrong while it is used is no word about the gateway.
+        with pytest.raises(ConnectionResetError):
+            async with ensure_gateway(loaded(), tmp_path):
+                raise ConnectionResetError
+        (tmp_path / "keys" / "daemon-secret").unlink()
+        with pytest.raises(NoGatewayError, match=r"^the gateway's secret cannot be read: "):
+            async with ensure_gateway(loaded(), tmp_path):
+                pytest.fail("there is no secret")
+
+
+async def test_no_start_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(NoGatewayError) as caught:
+        async with ensure_gateway(loaded(), tmp_path / "state", no_start=True):
+            pytest.fail("there is no gateway")
+
+    assert str(caught.value) == "no gateway at 127.0.0.1:3128; start one with: fetchd up"
+    assert not (tmp_path / "state").exists()
+
+
+async def test_a_private_gateway_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(NoGatewayError, match=r"no private gateway could be started: .*Not a directory"):
+        async with ensure_gateway(loaded(), tmp_path / "file" / "state"):
+            pytest.fail("there is no gateway")
+
+
+def test_a_private_gateway_keeps_all_but_where_it_listens() -> None:
+    config = parse_config(
+        {
+            "gateway": {
+                "listeners": [{"address": "127.0.0.1:1", "profile": "wide"}, {"address": "127.0.0.1:2"}],
+                "workers": 8,
+                "default_profile": "wide",
+            },
+            "dns": {"nameservers": ["127.0.0.1:5353"]},
+            "profiles": {"wide": {"byte_cap": 1024}},
+        },
+        source="test",
+    )
+
+    changed = on_free_ports(LoadedConfig(config, "test", None))
+
+    assert [(one.host, one.port, one.profile) for one in changed.gateway.listeners] == [
+        ("127.0.0.1", 0, "wide")
+    ]
+    assert changed.gateway.workers == 1
+    assert (changed.daemon.port, changed.operator.port) == (0, 0)
+    assert (changed.dns, changed.tls, changed.profiles) == (config.dns, config.tls, config.profiles)
+
+
+def test_the_secret_is_in_no_repr() -> None:
+    assert SECRET not in repr(Gateway("127.0.0.1", 1, SECRET))
