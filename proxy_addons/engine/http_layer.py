@@ -146,8 +146,6 @@ class GateHttpLayer(HttpLayer):
         for opening, waiting in self.waiting_for_establishment.items():
             if isinstance(opening, Origin) and any(waiter is event for waiter in waiting):
                 opening.hop = opening.hop or hop
-                if event.tls:  # stock passes on the client's spelling of the name
-                    opening.sni = event.address[0]
                 hop.origin = opening
 
     def _reusable(self, event: GetHttpConnection, hop: Hop) -> Connection | None:

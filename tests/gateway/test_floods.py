@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.gateway.expect import CLOSED, NOBODY, assert_allowed, contacts, ended, forget
+from tests.gateway.expect import CLOSED, NOBODY, assert_allowed, contacts, ended, forget, recent_lines
 from tests.gateway.paths import Ask, Entry, send, tunnel
 from tests.kit.client import RawConnection
 from tests.kit.client_h2 import H2Client
@@ -55,6 +55,7 @@ def others_are_served(world: World) -> bool:
 @pytest.mark.parametrize("where", ["listener", "tunnel"])
 def test_n18_a_client_hello_in_one_byte_records_ends_early(world: World, where: str) -> None:
     """A hello that says it is 16 MiB long, a byte a record: parsed anew with each piece it cost minutes."""
+    late = len(recent_lines(world, "event", event="client-timeout"))
     hello = b"\x01\xff\xff\xff\x03\x03" + bytes(64)
     with world.gateway.open(1) as proxy:
         if where == "tunnel":
@@ -64,6 +65,9 @@ def test_n18_a_client_hello_in_one_byte_records_ends_early(world: World, where: 
         answer = ended(proxy)
 
     assert b"HTTP/1.1 200" not in answer
+    assert len(recent_lines(world, "event", event="client-timeout")) == late, (
+        "it was the deadline that ended it"
+    )
     assert contacts(world) == NOBODY
     assert others_are_served(world)
 
