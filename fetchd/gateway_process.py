@@ -98,12 +98,14 @@ async def start_gateway(
 
 
 def _environment() -> dict[str, str]:
-    """Ours, but nothing is imported from the current directory, where an agent may have left a `json.py`."""
-    changed = {**os.environ, "PYTHONSAFEPATH": "1"}
+    """Ours; in a source tree that may not be installed, with the way to it.
+
+    -P keeps the gateway from importing out of the working directory, where an agent may have left a `json.py`.
+    """
     source = str(Path(__file__).parents[1])
-    if sys.path[0] == source:  # run from a source tree, and maybe not installed
-        changed["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-    return changed
+    if sys.path[0] != source:
+        return dict(os.environ)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
 
 
 async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str, Any]:

@@ -65,13 +65,9 @@ async def test_readiness_follows_the_workers_and_a_stop_drops_what_is_under_way(
 
             (worker,) = find_workers()
             os.kill(worker, signal.SIGKILL)
-            for status in (503, 200):  # dead, and then started again
-                await asyncio.to_thread(
-                    poll_until,
-                    lambda wanted=status: read_readiness(state) == wanted,
-                    f"{status}",
-                    START_SECONDS,
-                )
+            for wanted in (503, 200):  # dead, and then started again
+                is_so = partial(_reads, state, wanted)
+                await asyncio.to_thread(poll_until, is_so, f"readiness {wanted}", START_SECONDS)
             assert find_workers() != [worker]
 
             call = asyncio.create_task(
