@@ -11,6 +11,7 @@ from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.stream import upstream_failed
 from proxy_addons.policy.hosts import matches_any
 from proxy_addons.policy.targets import Target
+from proxy_addons.policy.wire import PREFIX
 
 CREDENTIALS = (b"authorization", b"cookie", b"cookie2", b"referer")
 """Request fields that tell who asks or where from; a profile may let the first two through to named hosts."""
@@ -26,7 +27,6 @@ NOT_FOR_ORIGINS = HOP_BY_HOP | {b"host"}
 NOT_FOR_CLIENTS = HOP_BY_HOP | {b"alt-svc", b"proxy-status"}
 """Alt-Svc invites clients to leave for UDP; Proxy-Status of an origin would speak in our name."""
 KNOWN_CODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"identity", b"*"})
-FETCHD = b"fetchd-"
 
 Field = tuple[bytes, bytes]
 
@@ -86,7 +86,7 @@ def _request_fields(
     removed: list[str] = []
     for name, value in fields:
         key = name.lower()
-        if key in NOT_FOR_ORIGINS or key in nominated or key.startswith(FETCHD):
+        if key in NOT_FOR_ORIGINS or key in nominated or key.startswith(PREFIX):
             continue
         if key in CREDENTIALS and not (trusted and key in MAY_BE_LET_THROUGH):
             if (shown := key.decode("ascii")) not in removed:
@@ -116,7 +116,7 @@ def incoming_response(
     kept = [
         (name, value)
         for name, value in data.headers.fields
-        if not (key := name.lower()).startswith(FETCHD)
+        if not (key := name.lower()).startswith(PREFIX)
         and (key not in NOT_FOR_CLIENTS or (upgraded and key in (b"connection", b"upgrade")))
         and (key not in nominated or upgraded)
         and not (unframed and key == b"transfer-encoding")

@@ -291,15 +291,13 @@ class GateStream(HttpStream):
             yield mhttp.SendHttp(
                 RequestProtocolError(self.stream_id, "refused", ErrorCode.CANCEL), self.context.server
             )
+        self.flow.error = mflow.Error(hop.refusal.message)
+        yield mhttp.HttpErrorHook(self.flow)
         if self._head_sent:
-            self.flow.error = mflow.Error(hop.refusal.message)
-            yield mhttp.HttpErrorHook(self.flow)
             yield mhttp.SendHttp(
                 ResponseProtocolError(self.stream_id, "refused", ErrorCode.KILL), self.context.client
             )
         else:
-            self.flow.error = mflow.Error(hop.refusal.message)
-            yield mhttp.HttpErrorHook(self.flow)
             yield from self._send_problem(hop)
         self.flow.live = False
         self.client_state = self.server_state = self.state_errored

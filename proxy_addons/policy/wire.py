@@ -129,11 +129,6 @@ def render_allowed_fields(context: HopContext, removed: Sequence[str] = ()) -> F
     return tuple(fields)
 
 
-def strip_foreign(fields: Iterable[tuple[bytes, bytes]]) -> Fields:
-    """`fields` without any Fetchd-* field: nobody but the gateway speaks in its name."""
-    return tuple((name, value) for name, value in fields if not name.lower().startswith(PREFIX))
-
-
 def parse_gateway_fields(fields: Iterable[tuple[bytes, bytes]]) -> GatewayVerdict | None:
     """What an answer's fields say of the gateway's verdict; None when they are not the gateway's."""
     found = _own_fields(fields)

@@ -30,7 +30,6 @@ from proxy_addons.policy.wire import (
     render_allowed_fields,
     render_daemon_fields,
     render_refusal,
-    strip_foreign,
 )
 
 CONTEXT = HopContext("f-1", 2, "default@0123456789ab", "https://a.example/x")
@@ -212,26 +211,6 @@ def test_policy_name_is_profile_and_version() -> None:
     assert policy_name(DEFAULT_PROFILE) == f"default@{DEFAULT_PROFILE.version}"
 
 
-SPOOFED = (
-    (b"Fetchd-Verdict", b"allowed"),
-    (b"fetchd-agent", b"root"),
-    (b"FETCHD-Anything-New", b"x"),
-    (b"Fetchd-", b""),
-)
-
-
-def test_spoofed_fields_are_dropped_and_nothing_else_is() -> None:
-    kept = (
-        (b"Host", b"a.example"),
-        (b"X-Fetchd-Verdict", b"mine"),
-        (b"Fetchd", b"x"),
-        (b"Accept", b"fetchd-agent"),
-    )
-    mixed = [pair for pairs in zip(SPOOFED, kept, strict=True) for pair in pairs]
-    assert strip_foreign(mixed) == kept
-    assert strip_foreign(()) == ()
-
-
 GATEWAY_BAD: list[tuple[list[tuple[bytes, bytes]], str]] = [
     ([], "no fields"),
     ([(b"Fetchd-Id", b"x")], "no verdict"),
@@ -398,10 +377,6 @@ def test_any_fields_are_read_or_none(fields: list[tuple[bytes, bytes]]) -> None:
     request = parse_daemon_fields(fields)
     if request is not None:
         assert parse_daemon_fields(render_daemon_fields("s", request)) == request
-    kept = strip_foreign(fields)
-    assert parse_gateway_fields(kept) is None
-    assert parse_daemon_fields(kept) is None
-    assert all(pair in fields for pair in kept)
 
 
 @given(
