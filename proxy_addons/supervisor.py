@@ -10,6 +10,7 @@ Ends, and its workers with it, on SIGTERM, SIGINT or the end of standard input.
 """
 
 import asyncio
+import errno
 import fcntl
 import json
 import logging
@@ -207,7 +208,7 @@ class Supervisor:
             held: socket = self._stack.enter_context(bind_listening_socket(host, port, shared=True))
         except OSError as error:
             shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            reason = "in use" if error.errno in (98, 48) else error.strerror or str(error)
+            reason = "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
             raise SupervisorError(f"address {shown}: {reason}", in_use=shown) from error
         return host, held.getsockname()[1], profile
 
@@ -215,8 +216,8 @@ class Supervisor:
 
     async def _await_ready(self, ready: list["asyncio.Future[None]"]) -> None:
         """Until every worker accepts clients, or the gateway is to stop. Raises SupervisorError."""
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        starting = asyncio.gather(*ready)
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stopping.wait())
+        starting: asyncio.Future[Any] = asyncio.gather(*ready)
         try:
             async with asyncio.timeout(READY_SECONDS):
                 await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
