@@ -29,7 +29,7 @@ demo: $(STAMP) ## Fetch pages through the gateway and see attacks refused; URL=h
 	@$(PY) -m tests.demo $${URL:+"$$URL"}
 
 test: $(STAMP) ## Run the tests; ARGS='-k name' is passed on.
-	@$(PY) -m pytest -q --ignore=tests/checks $(ARGS)
+	@$(PY) -m pytest -q -n auto --dist loadfile --ignore=tests/checks $(ARGS)
 
 check: lint format types imports docs ## Lint, format, types, import laws, and that docs and tables agree.
 
