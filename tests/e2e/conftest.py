@@ -23,7 +23,7 @@ class Installed:
         return post_json(self.up.tools, "/v1/tools/web_fetch", {"url": url, **arguments})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     folder = tmp_path_factory.mktemp("installed")
     with Stage(folder) as stage, Up(folder, "--config", str(stage.config)) as up:

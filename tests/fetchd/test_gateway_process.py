@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,18 @@ def loaded() -> LoadedConfig:
     return LoadedConfig(make_config("127.0.0.1:3128"), "test", None)
 
 
-def gateway_processes() -> list[int]:
-    """Those below this process: supervisors and workers."""
-    return [pid for pid in find_descendants(os.getpid()) if b"\0proxy_addons" in read_command(pid)]
+Started = Callable[[], set[int]]
+
+
+@pytest.fixture
+def started() -> Started:
+    """Asks for supervisors and workers of this test; those of others may run below this very process."""
+
+    def find() -> set[int]:
+        return {pid for pid in find_descendants(os.getpid()) if b"\0proxy_addons" in read_command(pid)}
+
+    others = find()
+    return lambda: find() - others
 
 
 def in_place_of_python(monkeypatch: pytest.MonkeyPatch, path: Path, script: str) -> None:
@@ -46,10 +56,12 @@ def in_place_of_python(monkeypatch: pytest.MonkeyPatch, path: Path, script: str)
     monkeypatch.setattr("fetchd.gateway_process.sys.executable", str(path))
 
 
-async def test_a_started_gateway_says_where_it_is_and_ends_when_told(tmp_path: Path) -> None:
+async def test_a_started_gateway_says_where_it_is_and_ends_when_told(
+    tmp_path: Path, started: Started
+) -> None:
     gateway = await start_gateway(make_config(), "test", tmp_path / "state", SECRET)
     ((host, port, profile),) = gateway.listeners
-    processes = gateway_processes()
+    processes = started()
 
     assert (host, profile, gateway.workers, len(processes)) == ("127.0.0.1", "default", 1, 2)
     assert gateway.ca["path"] == str(tmp_path / "state" / "ca.pem")
@@ -75,7 +87,7 @@ async def test_it_takes_no_code_from_the_working_directory(
     assert await gateway.wait() == 0
 
 
-async def test_a_taken_address_is_told_apart(tmp_path: Path) -> None:
+async def test_a_taken_address_is_told_apart(tmp_path: Path, started: Started) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -84,7 +96,7 @@ async def test_a_taken_address_is_told_apart(tmp_path: Path) -> None:
             await start_gateway(make_config(taken), "test", tmp_path / "state", SECRET)
 
     assert (str(caught.value), caught.value.in_use) == (f"address {taken}: in use", taken)
-    assert gateway_processes() == []
+    assert started() == set()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +130,7 @@ async def test_a_cancelled_start_leaves_no_process(tmp_path: Path, monkeypatch: 
     wait_ended([int(pid.read_text())], 0)
 
 
-async def test_private_gateways_side_by_side(tmp_path: Path) -> None:
+async def test_private_gateways_side_by_side(tmp_path: Path, started: Started) -> None:
     async with (
         ensure_gateway(loaded(), tmp_path / "state") as one,
         ensure_gateway(loaded(), tmp_path / "state") as other,
@@ -126,9 +138,9 @@ async def test_private_gateways_side_by_side(tmp_path: Path) -> None:
         assert one.port != other.port
         assert one.secret == other.secret
         assert accepts(one.host, one.port) and accepts(other.host, other.port)
-        assert len(gateway_processes()) == 4
+        assert len(started()) == 4
 
-    assert gateway_processes() == []
+    assert started() == set()
     assert not (tmp_path / "state" / "run.json").exists()
 
 
