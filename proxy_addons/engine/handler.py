@@ -30,7 +30,7 @@ MAX_QUEUED_EVENTS = 16
 """Pieces of a body a paused stream may hold before its client is read no further; one is at most 64 KiB."""
 MAX_H2_BUFFER = 1 << 20
 """Bytes held for HTTP/2 streams whose reader does not open its window, before the writer is read no further."""
-MAX_WAITING_FRAMES = 256
+MAX_WAITING_FRAMES = 512
 """Frames an HTTP/2 origin may send to a stream that waits; its window bounds the bytes, not their number."""
 MAX_WRITE_BUFFER = 1 << 17
 _POLL_SECONDS = 0.02

@@ -30,6 +30,9 @@ MAX_STREAMS = 200
 reset while its dial was under way is no longer open to h2 and still here (N19, "rapid reset").
 """
 
+STREAM_WINDOW = 1 << 18
+"""Octets an origin may send to a stream that takes none: all that a stream can hold while it waits."""
+
 _stock_parse_request_headers = _http2.parse_h2_request_headers
 
 
@@ -62,10 +65,12 @@ class StreamGoesOn(HttpEvent):
 
 
 class PatientH2Connection(GateH2Connection):
-    """`owed` is what waiting streams have not been given back of their windows: at most 64 KiB each."""
+    """`owed` is what waiting streams have not been given back of their windows: at most STREAM_WINDOW each."""
 
     def __init__(self, config: h2.config.H2Configuration, is_waiting: Callable[[int], bool]) -> None:
         super().__init__(config)
+        self.local_settings.initial_window_size = STREAM_WINDOW  # stock: 2 GiB
+        self.local_settings.acknowledge()
         self._is_waiting = is_waiting
         self.owed: Counter[int] = Counter()
 
