@@ -11,6 +11,7 @@ from typing import Protocol
 from mitmproxy import http
 from mitmproxy.connection import Client, Server
 from mitmproxy.proxy.events import Event
+from mitmproxy.proxy.layer import Layer
 
 from proxy_addons.dial import DialReport, Judged
 from proxy_addons.engine.request_line import RequestLine
@@ -86,6 +87,9 @@ class HttpLayerView(Protocol):
     def most_answers_queued(self) -> int:
         """Pieces of an answer held by the fullest paused stream."""
 
+    def is_pipe(self) -> bool:
+        """Whether an accepted CONNECT has made the client's connection a pipe, nothing held back."""
+
     def sent_ahead(self) -> int:
         """Bytes held of an HTTP/1 client that does not wait for its answers."""
 
@@ -94,6 +98,13 @@ class HttpLayerView(Protocol):
 
     def h2_buffered(self) -> int:
         """Bytes held for HTTP/2 peers that do not open their windows."""
+
+
+class Pipe(Protocol):
+    """An accepted tunnel as the handler sees it."""
+
+    def take_child(self) -> Layer | None:
+        """The layer in the tunnel, once the HTTP connection above it only passes bytes through."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +121,8 @@ class Session:
     http_layers: list[HttpLayerView] = field(default_factory=list)
     tls_to_listener: bool = False
     tls_in_tunnel: bool = False
+    pipe: "Pipe | None" = None
+    """The accepted tunnel, while the layers above it still stand between its bytes and the connection."""
 
     @property
     def in_tls(self) -> bool:

@@ -8,8 +8,17 @@ N11  stock remembers a failed dial for the client connection's life.
 
 from mitmproxy.connection import Connection, ConnectionState
 from mitmproxy.proxy import commands, context, events, layer
-from mitmproxy.proxy.layers.http import GetHttpConnection, GetHttpConnectionCompleted, HttpLayer, HTTPMode
-from mitmproxy.proxy.layers.http._events import RequestData, ResponseData
+from mitmproxy.proxy.layers.http import (
+    DropStream,
+    GetHttpConnection,
+    GetHttpConnectionCompleted,
+    HttpLayer,
+    HTTPMode,
+    RegisterHttpConnection,
+    SendHttp,
+)
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import RequestData, RequestHeaders, ResponseData
 from mitmproxy.proxy.layers.http._http2 import Http2Client, Http2Connection, Http2Server
 
 from proxy_addons.engine.hops import Hop, Origin, Session
@@ -87,6 +96,11 @@ class GateHttpLayer(HttpLayer):
             for twin, top in self.connections.items()
         )
 
+    def is_pipe(self) -> bool:
+        """Whether an accepted CONNECT has made the client's connection a pipe, nothing held back."""
+        server = self.connections.get(self.context.client)
+        return isinstance(server, GateHttp1Server) and server.state == server.passthrough and not server.buf
+
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, HopTimeUp):
             if self.streams.get(event.stream.stream_id) is event.stream:
@@ -112,7 +126,7 @@ class GateHttpLayer(HttpLayer):
         yield from self.event_to_child(stream, events.Start())
 
     def event_to_child(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
-        yield from super().event_to_child(child, event)
+        yield from self._feed(child, event)
         if not isinstance(child, GateStream):
             return
         if self.streams.get(child.stream_id) is not child:
@@ -122,6 +136,30 @@ class GateHttpLayer(HttpLayer):
             client = top.context.layers[-1] if top is not None else None
             if top is not None and isinstance(client, GateHttp2Client) and client.owes(child.stream_id):
                 yield from self.event_to_child(top, StreamGoesOn(child.stream_id))
+
+    def _feed(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
+        """Stock's `event_to_child`, step for step, the commands of HTTP first: they are nine in ten."""
+        for command in child.handle_event(event):
+            if command.blocking or isinstance(command, commands.RequestWakeup):
+                self.command_sources[command] = child
+            if isinstance(command, SendHttp):
+                yield from self.event_to_child(self.connections[command.connection], command.event)
+            elif isinstance(command, ReceiveHttp):
+                if isinstance(command.event, RequestHeaders):
+                    yield from self.make_stream(command.event.stream_id)
+                stream = self.streams.get(command.event.stream_id)
+                if stream is not None:  # else: more of a stream that we are done with
+                    yield from self.event_to_child(stream, command.event)
+            elif isinstance(command, DropStream):
+                self.streams.pop(command.stream_id, None)
+            elif isinstance(command, GetHttpConnection):
+                yield from self.get_connection(command)
+            elif isinstance(command, RegisterHttpConnection):
+                yield from self.register_connection(command)
+            else:
+                if isinstance(command, commands.OpenConnection):
+                    self.connections[command.connection] = child
+                yield command
 
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
         """Reuse what may be reused, else open a new one on the hop's account."""

@@ -3,6 +3,7 @@
 Headers   a look-up converted and compared every name anew through four calls; here it is one pass over the fields
 options   a value was copied deeply each time it was read; plain values cannot change
 hooks     the argument's name was looked up in the dataclass machinery for each event
+identity  connections were compared by their identifiers, through an abstract base class; none is ever copied here
 contexts  a fork made a whole server connection, identifier and all, and threw it away
 
 Together a fifth of a kept-alive hop. Equality with stock: tests/proxy_addons/engine/test_lean.py.
@@ -11,11 +12,11 @@ Together a fifth of a kept-alive hop. Equality with stock: tests/proxy_addons/en
 import copy
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
-from mitmproxy import hooks, http, optmanager
-from mitmproxy.proxy import context, events
+from mitmproxy import connection, hooks, http, optmanager
+from mitmproxy.proxy import commands, context, events
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 """Types whose values cannot change: what a deep copy of them is, is the value itself."""
@@ -50,11 +51,12 @@ def get_or_default(self: http.Headers, name: str | bytes, default: Any = None) -
 
 def has_field(self: http.Headers, name: object) -> bool:
     """`name in headers`."""
-    key = _key(name)  # type: ignore[arg-type]  # any other type raises, as in stock
+    key = _key(name)  # any other type raises, as in stock
     size = len(key)
     return any(len(field) == size and field.lower() == key for field, _ in self.fields)
 
 
+@lru_cache(maxsize=256)  # of the few names that code asks for
 def _key(name: str | bytes) -> bytes:
     return (name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")).lower()
 
@@ -95,8 +97,10 @@ REPLACED: tuple[tuple[type[Any], str, Callable[..., Any]], ...] = (
     (optmanager._Option, "current", current_value),
     (hooks.Hook, "args", hook_arguments),
     # These two only told authors of new hooks and events that they had forgotten a decorator.
-    (hooks.Hook, "__new__", _new),
+    (commands.StartHook, "__new__", _new),
     (events.CommandCompleted, "__new__", _new),
+    (connection.Connection, "__hash__", object.__hash__),
+    (connection.Connection, "__eq__", object.__eq__),
     (context.Context, "fork", fork_context),
 )
 """(class of mitmproxy, name, what takes its place)."""

@@ -31,6 +31,7 @@ from mitmproxy.proxy.layers.http._events import (
 from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.engine.framing import OwedBody, is_clear_head
 from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
+from proxy_addons.engine.http1 import http_layer_of
 from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, response_for
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
@@ -230,6 +231,18 @@ class GateStream(HttpStream):
         self._talks_upstream = False
         self._head_sent = True
         yield from super().send_response(already_streamed)
+
+    def handle_connect_finish(self) -> layer.CommandGenerator[None]:
+        """An accepted CONNECT on a plain connection: from here on, bytes need not climb through this layer."""
+        yield from super().handle_connect_finish()
+        if self.child_layer is not None and not self._session.tls_to_listener:
+            self._session.pipe = self
+
+    def take_child(self) -> layer.Layer | None:
+        """Implements `hops.Pipe`."""
+        above = http_layer_of(self.context)
+        ready = self._paused is None and above is not None and above.is_pipe()
+        return self.child_layer if ready else None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
         """After a CONNECT or a 101 events go to the child, but for our own time limit."""

@@ -71,3 +71,10 @@ def test_a_forked_context_shares_all_but_the_list_of_layers():
     assert forked.layers == origin.layers and forked.layers is not origin.layers
     made = set(inspect.getsource(context.Context.__init__).split("self.")[1:])
     assert {line.split()[0] for line in made} == {"client", "options", "server", "layers"}
+
+
+def test_two_connections_never_share_an_identifier_so_identity_tells_them_apart():
+    made = [connection.Server(address=("a.example", 443)) for _ in range(100)]
+    assert len({one.id for one in made}) == 100
+    assert {type(one).__eq__ for one in made} <= {connection.Connection.__eq__}
+    assert made[0] == made[0] and made[0] != made[1] and made[1] in {made[0]: 0, made[1]: 1}
