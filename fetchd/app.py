@@ -40,7 +40,8 @@ async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator
             try:
                 yield WebFetch(transport, extractor, log)
             finally:
-                warming.cancel()
+                # Bounded, and not cancelled: that kills a worker, and one started in its stead while the pool is
+                # being closed ends with a traceback on standard error.
                 await asyncio.wait([warming])
 
 
