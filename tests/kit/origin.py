@@ -215,7 +215,7 @@ async def _read_request(connection: Connection, reader: asyncio.StreamReader) ->
     lowered = {name.strip().lower(): value for name, value in headers}
     body = b""
     if "chunked" in lowered.get("transfer-encoding", "").lower():
-        while size := int((await line()).split(b";")[0], 16):
+        while size := _chunk_size(await line()):
             body += await exactly(size)
             await line()
         while (await line()).strip():
@@ -223,6 +223,12 @@ async def _read_request(connection: Connection, reader: asyncio.StreamReader) ->
     elif lowered.get("content-length", "").isdigit():
         body = await exactly(int(lowered["content-length"]))
     return Request(method, target, headers, body, version, head)
+
+
+def _chunk_size(line: bytes) -> int:
+    if not line:  # the peer left in the middle of a body
+        raise asyncio.IncompleteReadError(b"", None)
+    return int(line.split(b";")[0], 16)
 
 
 async def _hello(exchange: Exchange) -> None:
