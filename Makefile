@@ -14,10 +14,10 @@ ifneq ($(shell $(PY) -I -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(realpat
 .PHONY: $(STAMP)
 endif
 
-.PHONY: help setup demo test check lint format types imports docs fix up bench soak lock clean
+.PHONY: help setup demo test check lint format types imports docs fix up bench bench-extract soak lock clean
 
 help: ## Print this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv and install everything into it.
 	@:
@@ -57,6 +57,9 @@ up: $(STAMP) ## Start gateway and daemon here; ARGS are passed on.
 
 bench: $(STAMP) ## Measure side by side; writes benchmarks/latest.json.
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-extract: $(STAMP) ## Score and cost of extraction beside other libraries, on three public corpora.
+	@$(PY) -m benchmarks.extract $(ARGS)
 
 soak: $(STAMP) ## The long runs under load.
 	@FETCHD_SOAK=1 $(PY) -m pytest -q -m soak -o faulthandler_timeout=0 $(ARGS)

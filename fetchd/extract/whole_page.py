@@ -1,37 +1,36 @@
-"""A whole page as markdown: nothing is left out but what no browser shows."""
+"""A whole page as markdown: nothing is left out but what no reader of the page sees."""
 
-from html2text import HTML2Text
+import html2text
 
+from .bounds import bound_markdown
 from .links import LinkResolver
-
-_LINK_ATTRIBUTES = frozenset({"href", "src"})
-
-
-class _Renderer(HTML2Text):
-    """html2text with links resolved by our own parser: its own raises on the first malformed one."""
-
-    def __init__(self, links: LinkResolver) -> None:
-        super().__init__(bodywidth=0)
-        self._resolver = links
-        self.unicode_snob = True
-        self.wrap_links = False
-        self.wrap_list_items = False
-        self.protect_links = False
-        self.ignore_emphasis = False
-        self.mark_code = False
-        self.backquote_code_style = True
-        self.use_automatic_links = True
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        super().handle_starttag(
-            tag,
-            [
-                (name, self._resolver.resolve(value) if value and name in _LINK_ATTRIBUTES else value)
-                for name, value in attrs
-            ],
-        )
+from .markdown.walk import render_tree
+from .plain_text import render_plain_text
+from .tree import PageTooWildError, parse_page
+from .visibility import hide_unseen
 
 
 def whole_page_markdown(html: str, url: str) -> str:
-    """All of `html`, links absolute against `url`. In this thread, unbounded; may raise anything."""
-    return _Renderer(LinkResolver.of_page(html, url)).handle(html)
+    """All of `html`, links absolute against `url`; at most 4 times the page and 1 MiB.
+
+    In this process and thread, for as long as it takes. Of a page that no tree can hold, the plain text.
+    """
+    try:
+        root = parse_page(html).root
+    except PageTooWildError:
+        return render_plain_text(html)
+    if root is None:
+        return ""
+    hide_unseen(root)
+    return bound_markdown(render_tree(root, LinkResolver.of_tree(root, url, len(html))), html)
+
+
+def stream_markdown(html: str, url: str) -> str:
+    """All of `html` by html2text, which builds no tree and shares no code with ours: should that fail on a page.
+
+    May raise anything, and take long on the pages meant to.
+    """
+    renderer = html2text.HTML2Text(baseurl=url, bodywidth=0)
+    renderer.unicode_snob = True
+    renderer.backquote_code_style = True
+    return bound_markdown(renderer.handle(html), html)

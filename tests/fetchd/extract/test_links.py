@@ -1,6 +1,8 @@
 """Links against the final URL or the page's base element."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fetchd.extract.article import article_markdown
 from fetchd.extract.links import LinkResolver
@@ -25,6 +27,11 @@ SENTENCE = "The gateway judges every hop before a single byte goes out to the or
             "<base href='https://[/'>", "https://e.example/docs/x.html", id="nor what does not parse"
         ),
         pytest.param(
+            "<!-- <base href='/old/'> --><script>'<base href=/js/>'</script>",
+            "https://e.example/docs/x.html",
+            id="nor a comment or a script",
+        ),
+        pytest.param(
             "<base><base href='/v2/'>", "https://e.example/v2/x.html", id="the first with href counts"
         ),
     ],
@@ -44,18 +51,36 @@ def test_the_base_of_a_page(head: str, link: str) -> None:
         ("?q=1#f", "https://e.example/docs/p.html?q=1#f"),
         ("#top", "#top"),
         ("//c.example", "https://c.example/"),
+        ("/a/../b", "https://e.example/b"),
+        ("/a b", "https://e.example/a%20b"),
+        (" x ", "https://e.example/docs/x"),
+        ("https://o.example/%7Ex?a=(b)#c", "https://o.example/%7Ex?a=(b)#c"),
+        ("HTTPS://O.example/../x", "https://o.example/x"),
         ("mailto:a@b.example", "mailto:a@b.example"),
         ("https://[broken", "https://[broken"),
         ("../" * 5000, "../" * 5000),
     ],
 )
 def test_references(reference: str, absolute: str) -> None:
-    assert LinkResolver.of_page("", URL).resolve(reference) == absolute
+    assert LinkResolver(URL).resolve(reference) == absolute
 
 
 def test_an_unreadable_page_url_leaves_links_alone() -> None:
-    assert LinkResolver.of_page("", "p.html").resolve("x") == "x"
+    assert LinkResolver("p.html").resolve("x") == "x"
 
 
 def test_one_broken_link_costs_only_itself() -> None:
     assert "[b](https://e.example/docs/x)" in whole_page_markdown("<a href='//['>a</a> <a href=x>b</a>", URL)
+
+
+def test_a_long_base_does_not_blow_up_a_page_of_short_links() -> None:
+    links = LinkResolver(URL, "https://e.example/" + "a/" * 4000)
+    resolved = [links.resolve("x") for _ in range(1000)]
+
+    assert resolved[0].endswith("a/x") and resolved[-1] == "x"
+    assert sum(map(len, resolved)) < 1 << 20
+
+
+@given(st.text(max_size=40))
+def test_any_reference(reference: str) -> None:
+    LinkResolver(URL).resolve(reference)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fetchd.core.header import Extraction
 from fetchd.extract import rendering
-from fetchd.extract.rendering import MAX_DEPTH, is_too_wild, render_page
+from fetchd.extract.rendering import render_page
 
 URL = "https://e.example/docs/p.html"
 SENTENCE = "The gateway judges every hop before a single byte goes out to the origin. "
@@ -92,14 +92,18 @@ def test_when_the_whole_page_fails_the_short_article_comes_back(monkeypatch: pyt
 def test_when_everything_fails_the_plain_text_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "article_markdown", _fails)
     monkeypatch.setattr(rendering, "whole_page_markdown", _fails)
+    monkeypatch.setattr(rendering, "stream_markdown", _fails)
 
     assert render_page("<p>page</p>", URL) == rendering.Rendering("page", Extraction.RAW_HTML)
 
 
-def test_markup_that_blows_up_gives_its_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "article_markdown", lambda html, url: "x" * (2 << 20))
+def test_a_page_that_breaks_our_renderer_goes_through_html2text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "article_markdown", _fails)
+    monkeypatch.setattr(rendering, "whole_page_markdown", _fails)
 
-    assert render_page("<p>page</p>", URL).text == "page"
+    page = render_page("<h1>One</h1><p>two <a href='/x'>three</a></p>", URL)
+
+    assert page == rendering.Rendering("# One\n\ntwo [three](https://e.example/x)", Extraction.RAW_HTML)
 
 
 @pytest.mark.parametrize(
@@ -117,18 +121,11 @@ def test_no_text_of_a_wild_page_is_lost(html: str, raw: bool) -> None:
     """Bug case C051."""
     page = render_page(f"<p>FIRST</p>{html}<p>NEEDLE</p>", URL, raw=raw)
 
-    assert [word for word in page.text.split() if word in ("FIRST", "deep", "NEEDLE")] == [
+    assert [word for word in page.text.replace("*", " ").split() if word in ("FIRST", "deep", "NEEDLE")] == [
         "FIRST",
         "deep",
         "NEEDLE",
     ]
-
-
-@pytest.mark.parametrize(("depth", "wild"), [(MAX_DEPTH, False), (MAX_DEPTH + 1, True)])
-def test_depth_is_counted_of_what_nests(depth: int, wild: bool) -> None:
-    assert is_too_wild("<div>" * depth) is wild
-    assert not is_too_wild("<div></div>" * depth)
-    assert not is_too_wild("<p>x<li>y<br><td>" * depth)
 
 
 @pytest.mark.parametrize("raw", [False, True])
