@@ -3,7 +3,7 @@
 import secrets
 import time
 
-from mitmproxy import http
+from mitmproxy import connection, http
 
 from proxy_addons.audit.record import (
     Addresses,
@@ -27,6 +27,7 @@ class Audit:
 
     def __init__(self, sink: AuditSink) -> None:
         self._sink = sink
+        self._open: set[Hop] = set()
 
     # --- Recorder ------------------------------------------------------------------------------------------------
 
@@ -59,12 +60,15 @@ class Audit:
             )
         )
         hop.decided = True
+        if refusal is None:
+            self._open.add(hop)
 
     def closed(self, hop: Hop, error: str | None = None) -> None:
         """Write the close line of a hop that was let through."""
         if hop.closed or not hop.decided:
             return
         hop.closed = True
+        self._open.discard(hop)
         refusal, meter = hop.refusal, hop.meter
         self._sink.append(
             CloseRecord(
@@ -145,6 +149,11 @@ class Audit:
         hop = hop_of(flow)
         if not hop.answered:
             self.closed(hop, "broke off")
+
+    def client_disconnected(self, client: connection.Client) -> None:
+        """A connection that was dropped in the middle tells of no ends: its hops end here."""
+        for hop in [hop for hop in self._open if hop.session.client is client]:
+            self.closed(hop, "the client went away")
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
         """Both directions are closed."""

@@ -41,8 +41,6 @@ class ByteCap:
         try:
             codings = parse_content_encoding(v for n, v in fields if n.lower() == b"content-encoding")
         except UnsupportedCodingError:
-            if not hop.from_daemon or not 200 <= response.status_code < 300:
-                codings = ()
             if not hop.from_daemon:
                 hop.refuse(upstream_failed(hop))
                 return None

@@ -9,6 +9,8 @@
 
 import asyncio
 import logging
+import socket
+import struct
 from collections import Counter
 from collections.abc import Awaitable
 from typing import Any, cast
@@ -72,6 +74,15 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                 self._close_client(why)
             else:
                 self._drop(connection, why)
+
+    def reset_client(self) -> None:
+        """End the client connection by a reset, where a close would look like the end of an answer."""
+        io = self.transports.get(self.client)
+        if io is not None and isinstance(io.writer, asyncio.StreamWriter):
+            self._unsent.pop(self.client, None)
+            linger_not = struct.pack("ii", 1, 0)
+            io.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+            io.writer.transport.abort()
 
     def abort_origin(self, origin: Server, why: str) -> None:
         """Drop one upstream connection now, unflushed."""

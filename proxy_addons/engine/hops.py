@@ -48,6 +48,9 @@ class ConnectionControl(Protocol):
     def abort(self, why: str) -> None:
         """Drop the client and its origins now."""
 
+    def reset_client(self) -> None:
+        """End the client connection by a reset, where a close would look like the end of an answer."""
+
     def abort_origin(self, origin: Server, why: str) -> None:
         """Drop one upstream connection now."""
 

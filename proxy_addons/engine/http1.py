@@ -87,6 +87,19 @@ class GateHttp1Server(_http1.Http1Server):
         self._line_is_read = bool(end)
         return self._line_is_read and parse_request_line(line.removesuffix(b"\r")) is None
 
+    def send(self, event: Any) -> layer.CommandGenerator[None]:
+        """An answer cut short towards a client that reads until the close ends by a reset."""
+        if isinstance(event, ResponseProtocolError) and self._ends_by_close():
+            session = session_of(self.context)
+            if session is not None:
+                session.control.reset_client()
+        yield from super().send(event)
+
+    def _ends_by_close(self) -> bool:
+        if self.request is None or self.response is None or self.request.data.http_version != b"HTTP/1.0":
+            return False
+        return all(name.lower() != b"content-length" for name, _ in self.response.headers.fields)
+
     def _head_has_begun(self) -> None:
         session = session_of(self.context)
         # The first head runs under the connection's own deadline; no later piece of a head prolongs it.
