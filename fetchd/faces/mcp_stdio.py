@@ -58,10 +58,12 @@ async def serve_stdio(server: Server[Any], read_from: int, write_to: int) -> Non
     Calls still at work then are dropped.
     """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    wire = _Wire(LineWriter(write_to))
+    wire = Wire(LineWriter(write_to))
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_read, LineReader(read_descriptor(read_from), MAX_MESSAGE_BYTES), to_server, wire)
+            group.start_soon(
+                _read, LineReader(read_descriptor(read_from), MAX_MESSAGE_BYTES), to_server, wire
+            )
             group.start_soon(wire.run)
             await server.run(from_client, wire.to_client, server.create_initialization_options())
             with anyio.move_on_after(FLUSH_SECONDS):
@@ -69,10 +71,14 @@ async def serve_stdio(server: Server[Any], read_from: int, write_to: int) -> Non
             group.cancel_scope.cancel()
     except* OSError:
         pass  # nobody reads: there is no one left to serve
+    finally:
+        for stream in (to_server, from_client):
+            stream.close()
+        wire.close()
 
 
 async def _read(
-    lines: LineReader, to_server: MemoryObjectSendStream[SessionMessage | Exception], wire: "_Wire"
+    lines: LineReader, to_server: MemoryObjectSendStream[SessionMessage | Exception], wire: "Wire"
 ) -> None:
     async with to_server:
         async for line in lines:
@@ -87,7 +93,7 @@ async def _read(
                 await to_server.send(SessionMessage(message))
 
 
-class _Wire:
+class Wire:
     """Messages on their way to the client. `flushed` is set when the server has ended and the last is written."""
 
     def __init__(self, writer: LineWriter) -> None:
@@ -104,6 +110,11 @@ class _Wire:
                 self._taken = anyio.Event()
                 await self.write(sent.message)
         self.flushed.set()
+
+    def close(self) -> None:
+        """Nothing more is sent."""
+        self.to_client.close()
+        self._from_server.close()
 
     async def write(self, message: JSONRPCMessage) -> None:
         line = message.model_dump_json(by_alias=True, exclude_unset=True)

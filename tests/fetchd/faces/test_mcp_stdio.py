@@ -16,14 +16,16 @@ from typing import Any, BinaryIO
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_types import TextContent
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, TextContent
 
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.calls import Calls
+from fetchd.faces.line_io import LineReader, LineWriter, read_descriptor
 from fetchd.faces.mcp_server import make_server
-from fetchd.faces.mcp_stdio import MAX_MESSAGE_BYTES, MAX_UNREAD, serve_stdio
+from fetchd.faces.mcp_stdio import MAX_MESSAGE_BYTES, MAX_UNREAD, Wire, serve_stdio
 from fetchd.fetch import WebFetch
 from fetchd.transport.fake import FakeTransport
 from proxy_addons.policy.limits import DEFAULT_PROFILE
@@ -229,6 +231,38 @@ async def test_a_client_that_does_not_read_does_not_hold_up_the_end() -> None:
 
         assert server.transport.open_answers == 0
         server.unread.close()
+
+
+async def turn_the_loop() -> None:
+    """Everything that can run without anything from outside has run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_nothing_more_is_read_while_too_many_answers_wait() -> None:
+    unread, written = os.pipe()
+    fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 4096)
+    wire = Wire(LineWriter(written))
+    answer = JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": "x" * 5000})
+    running = asyncio.ensure_future(wire.run())
+    handlers = [asyncio.ensure_future(wire.to_client.send(SessionMessage(answer))) for _ in range(MAX_UNREAD)]
+    room = asyncio.ensure_future(wire.wait_for_room())
+    await asyncio.wait_for(room, PATIENCE)  # one of them is being written
+    handlers.append(asyncio.ensure_future(wire.to_client.send(SessionMessage(answer))))
+    await turn_the_loop()
+    room = asyncio.ensure_future(wire.wait_for_room())
+    await turn_the_loop()
+    assert not room.done()
+
+    lines = LineReader(read_descriptor(unread), MAX_MESSAGE_BYTES)
+    read = [await anext(lines) for _ in handlers]
+    await asyncio.wait_for(asyncio.gather(room, *handlers), PATIENCE)
+    assert len(read) == MAX_UNREAD + 1
+    wire.to_client.close()
+    await asyncio.wait_for(running, PATIENCE)
+    assert wire.flushed.is_set()
+    for descriptor in (written, unread):
+        os.close(descriptor)
 
 
 async def test_a_client_that_reads_late_gets_every_answer() -> None:
