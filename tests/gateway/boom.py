@@ -53,6 +53,10 @@ class Fault(StrEnum):
     LEDGER_BACK = "ledger-back"
 
 
+CHANGES = {"connected": 1, "disconnected": -1}
+"""What the end of a hook's name says of the number of open connections."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Fail `hook` at `place`, in `manner`."""
@@ -75,6 +79,7 @@ class HookDirector:
         self._fault = Fault.NONE
         self._seen: list[str] = []
         self._fired = 0
+        self._open = {"client": 0, "server": 0}
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -84,7 +89,8 @@ class HookDirector:
         self._listening.close()
 
     def arm(self, order: Order | None) -> None:
-        """From now on obey this order; the record of hooks begins anew."""
+        """From now on obey this order; the record of hooks begins anew, once all earlier connections are over."""
+        self._watch.wait_sync(self._is_quiet, "the end of earlier connections", PATIENCE)
         with self._watch:
             self._order, self._seen, self._fired = order, [], 0
 
@@ -112,14 +118,13 @@ class HookDirector:
         """Wait until all connections since `arm` are over, and the failure that was ordered is in the audit."""
 
         def over() -> bool:
-            count = self._seen.count
-            return (
-                count("client_disconnected") == count("client_connected") > 0
-                and count("server_disconnected") == count("server_connected")
-                and count("audit:internal") >= self._fired >= (self._order is not None)
-            )
+            told = self._seen.count("audit:internal") >= self._fired >= (self._order is not None)
+            return self._is_quiet() and "client_connected" in self._seen and told
 
         self._watch.wait_sync(over, "the end of every connection", PATIENCE)
+
+    def _is_quiet(self) -> bool:
+        return not any(self._open.values())
 
     def _accept(self) -> None:
         while True:
@@ -146,6 +151,9 @@ class HookDirector:
                 self._fired += 1
             if place is Place.FIRST:
                 self._seen.append(hook)
+                side, _, change = hook.partition("_")
+                if side in self._open:
+                    self._open[side] += CHANGES.get(change, 0)
             return f"{manner} {fault}"
 
 
