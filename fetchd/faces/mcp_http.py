@@ -24,7 +24,8 @@ from .mcp_json import shorten_integers
 from .mcp_server import CLIENT_GONE, PROGRESS_SECONDS, make_server
 
 MAX_MESSAGE_BYTES: Final = MIB
-MAX_SESSIONS: Final = 1_000
+MAX_SESSIONS: Final = 4_000
+"""Some 50 KB each. One whose client keeps its event stream open does not count as idle."""
 SESSION_IDLE_SECONDS: Final = 1_800.0
 
 

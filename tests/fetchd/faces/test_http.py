@@ -6,79 +6,21 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import httpcore
 import pytest
-import uvicorn
 
-from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
-from fetchd.extract.pool import ProcessExtractor
-from fetchd.faces.calls import Calls
-from fetchd.faces.http import make_app
 from fetchd.faces.openapi import MAX_ARGUMENT_BYTES
-from fetchd.fetch import WebFetch
-from fetchd.transport.fake import FakeTransport, ScriptedAnswer
-from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
-from proxy_addons.policy.limits import DEFAULT_PROFILE
+from fetchd.transport.fake import ScriptedAnswer
 from proxy_addons.policy.verdicts import Rule, refuse
-from tests.kit.ports import bound_socket
-from tests.kit.sync import PATIENCE
+from tests.fetchd.faces.served import URL, Daemon, serve
 
-URL = "https://a.example/p?q=1"
 PATH = "/v1/tools/web_fetch"
 
 
-class WatchedLog(MemoryAuditLog):
-    """Tells when a line was written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = asyncio.Event()
-
-    def append(self, record: Record) -> int:
-        seq = super().append(record)
-        self.written.set()
-        return seq
-
-
-@dataclass
-class Daemon:
-    """A daemon over a scripted transport."""
-
-    port: int
-    transport: FakeTransport
-    log: WatchedLog = field(default_factory=WatchedLog)
-
-    async def request(
-        self, body: bytes, path: str = PATH, method: str = "POST", headers: Mapping[str, str] | None = None
-    ) -> httpcore.Response:
-        async with httpcore.AsyncConnectionPool() as pool:
-            url = f"http://127.0.0.1:{self.port}{path}"
-            return await pool.request(method, url, headers=list((headers or {}).items()), content=body)
-
-    async def call(self, **arguments: object) -> httpcore.Response:
-        return await self.request(json.dumps(arguments).encode())
-
-
-@asynccontextmanager
-async def serve(answers: Mapping[str, ScriptedAnswer], **limits: int) -> AsyncIterator[Daemon]:
-    log, transport = WatchedLog(), FakeTransport(answers)
-    with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as sock:
-        calls = Calls(WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), **limits)
-        app = make_app(calls, ["fetchd.test"])
-        sock.listen()  # a client may connect before the server has started
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        task = asyncio.create_task(server.serve([sock]))
-        try:
-            yield Daemon(sock.getsockname()[1], transport, log)
-        finally:
-            server.should_exit = True
-            await task
+async def call(daemon: Daemon, **arguments: object) -> httpcore.Response:
+    return await daemon.request(json.dumps(arguments).encode(), PATH)
 
 
 def document(response: httpcore.Response) -> dict[str, object]:
@@ -95,7 +37,7 @@ async def test_a_success() -> None:
     async with serve(
         {URL: ScriptedAnswer(200, [(b"Content-Type", b"text/plain")], ["é".encode()])}
     ) as daemon:
-        response = await daemon.call(url=URL)
+        response = await call(daemon, url=URL)
 
     found = document(response)
     assert (response.status, media_type(response)) == (200, "application/json")
@@ -114,7 +56,7 @@ async def test_a_success() -> None:
 
 async def test_a_soft_failure_is_a_200_with_an_enveloped_text() -> None:
     async with serve({URL: ScriptedAnswer(refusal=refuse(Rule.DNS_FAILED, "x"))}) as daemon:
-        response = await daemon.call(url=URL)
+        response = await call(daemon, url=URL)
 
     found = document(response)
     match = CUT_OUT.fullmatch(str(found["text"]))
@@ -125,7 +67,7 @@ async def test_a_soft_failure_is_a_200_with_an_enveloped_text() -> None:
 
 async def test_a_hard_failure_is_a_problem_with_its_kind() -> None:
     async with serve({}) as daemon:
-        response = await daemon.call(url="https://a.example:22/")
+        response = await call(daemon, url="https://a.example:22/")
 
     found = document(response)
     assert (response.status, media_type(response)) == (400, "application/problem+json")
@@ -144,7 +86,7 @@ async def test_a_hard_failure_is_a_problem_with_its_kind() -> None:
 async def test_a_fault_of_ours_is_a_500_of_kind_other() -> None:
     async with serve({URL: ScriptedAnswer(200, [(b"Content-Type", b"text/plain")])}) as daemon:
         daemon.transport.answers = None  # type: ignore[assignment]
-        response = await daemon.call(url=URL)
+        response = await call(daemon, url=URL)
 
     found = document(response)
     assert (response.status, found["kind"]) == (500, "Other")
@@ -169,7 +111,7 @@ async def test_a_fault_of_ours_is_a_500_of_kind_other() -> None:
 )
 async def test_arguments_arrive_as_they_were_written(body: bytes, detail: str) -> None:
     async with serve({}) as daemon:
-        response = await daemon.request(body)
+        response = await daemon.request(body, PATH)
 
     assert (response.status, document(response)["detail"]) == (400, detail)
 
@@ -179,7 +121,7 @@ async def test_arguments_are_bounded(extra: int, status: int) -> None:
     body = json.dumps({"url": URL}).encode()
     body += b" " * (MAX_ARGUMENT_BYTES + extra - len(body))
     async with serve({URL: ScriptedAnswer(200, [(b"Content-Type", b"text/plain")])}) as daemon:
-        response = await daemon.request(body)
+        response = await daemon.request(body, PATH)
 
     assert response.status == status
 
@@ -224,7 +166,7 @@ async def test_other_requests(method: str, path: str, status: int) -> None:
 async def test_web_pages_are_kept_out(headers: dict[str, str], status: int) -> None:
     """Bug case C077: refused before any work."""
     async with serve({URL: ScriptedAnswer(200, [(b"Content-Type", b"text/plain")])}) as daemon:
-        response = await daemon.request(json.dumps({"url": URL}).encode(), headers=headers)
+        response = await daemon.request(json.dumps({"url": URL}).encode(), PATH, headers=headers)
 
         assert response.status == status
         assert len(daemon.transport.sent) == (status == 200)
@@ -243,19 +185,15 @@ async def test_a_client_that_goes_away_drops_its_call(hangs: str) -> None:
             await daemon.transport.hanging.wait()
             assert daemon.transport.open_answers == 1
 
-        await asyncio.wait_for(daemon.log.written.wait(), PATIENCE)
-    (line,) = daemon.log.records
-    assert isinstance(line, FetchRecord)
-    assert line.outcome is FetchOutcome.ABORTED
-    assert daemon.transport.open_answers == 0
+        await daemon.expect_dropped_call()
 
 
 async def test_calls_beyond_the_bound_are_turned_away() -> None:
     hanging = ScriptedAnswer(200, [(b"Content-Type", b"text/plain")], [b"x"], hangs="head")
     async with serve({URL: hanging}, max_calls=1, max_waiting=0) as daemon:
-        first = asyncio.create_task(daemon.call(url=URL))
+        first = asyncio.create_task(call(daemon, url=URL))
         await daemon.transport.hanging.wait()
-        response = await daemon.call(url=URL)
+        response = await call(daemon, url=URL)
         first.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await first
