@@ -187,12 +187,12 @@ def test_a_connect_refused_for_port_or_literal_says_so_in_its_reason(
 
 
 def test_a_password_is_removed_and_that_is_said(installed: Installed) -> None:
-    answer = curl(installed, "-u", "me:secret", installed.stage.url("/login"))
+    answer = curl(installed, "-u", "me:hunter2hunter2", installed.stage.url("/login"))
 
     assert (answer.status, answer.header("fetchd-removed")) == (401, "authorization")
     (request,) = installed.stage.requests(installed.stage.origin)
     assert request.values("authorization") == []
-    assert "secret" not in "".join(
+    assert "hunter2hunter2" not in "".join(
         path.read_text() for path in (installed.up.state / "audit").glob("*.jsonl")
     )
 
