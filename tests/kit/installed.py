@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -59,6 +60,15 @@ class Up:
         self.errors: list[str] = []
         self._silent = False
         self._started = False
+
+    @contextmanager
+    def starting(self) -> Iterator[Self]:
+        """Start it and do not wait; in the end it has ended."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.__exit__()
 
     def start(self) -> Self:
         """Start it, and do not wait."""

@@ -296,14 +296,14 @@ def test_a_clean_stop_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_start_can_be_stopped(tmp_path: Path) -> None:
     """In the middle of it: the state directory is owned, the gateway is not ready yet."""
-    up = Up(tmp_path, *ARGUMENTS).start()
-    lock = up.state / "up.lock"
-    poll_until(lambda: lock.exists() and bool(lock.read_text()), "an owner", COMMAND_SECONDS)
+    with Up(tmp_path, *ARGUMENTS).starting() as up:
+        lock = up.state / "up.lock"
+        poll_until(lambda: lock.exists() and bool(lock.read_text()), "an owner", COMMAND_SECONDS)
 
-    done = up.run("stop")
+        done = up.run("stop")
 
-    assert (done.returncode, done.stdout) == (0, "stopped\n")
-    assert up.wait() == 0
+        assert (done.returncode, done.stdout) == (0, "stopped\n")
+        assert up.wait() == 0
     assert up.said[-1] == "stopped"
     assert up.errors == []
     assert not up.descendants
@@ -334,21 +334,21 @@ def test_the_next_up_waits_for_a_gateway_that_is_still_ending(tmp_path: Path) ->
         os.kill(worker, signal.SIGSTOP)  # it can neither serve nor end
         up.process.kill()
         up.wait()
-    again = Up(tmp_path, *ARGUMENTS, "--gateway", f"127.0.0.1:{address[1]}").start()
-    poll_until(lambda: bool(again.gateway_processes), "a gateway", COMMAND_SECONDS)
-    with suppress(ProcessLookupError):  # on a slow machine its supervisor has lost patience and killed it
-        os.kill(worker, signal.SIGCONT)
-    with again:
-        assert again.gateway == address
-        wait_ended([supervisor, worker])
-        below = again.gateway_processes
+    with Up(tmp_path, *ARGUMENTS, "--gateway", f"127.0.0.1:{address[1]}").starting() as again:
+        poll_until(lambda: bool(again.gateway_processes), "a gateway", COMMAND_SECONDS)
+        with suppress(ProcessLookupError):  # on a slow machine its supervisor has lost patience and killed it
+            os.kill(worker, signal.SIGCONT)
+        with again:
+            assert again.gateway == address
+            wait_ended([supervisor, worker])
+            below = again.gateway_processes
 
-        done = again.run("stop")
+            done = again.run("stop")
 
-        assert (done.returncode, done.stdout) == (0, "stopped\n")
-        wait_ended(below, 0)  # `stop` has waited
-        assert is_free(address)
-        assert again.wait() == 0
+            assert (done.returncode, done.stdout) == (0, "stopped\n")
+            wait_ended(below, 0)  # `stop` has waited
+            assert is_free(address)
+            assert again.wait() == 0
 
 
 def test_when_the_gateway_is_killed_up_says_so_and_ends(tmp_path: Path) -> None:
