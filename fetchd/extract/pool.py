@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError as WorkerCancelledError
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Final, Protocol, Self
 
@@ -27,6 +28,7 @@ PAGES_A_WORKER: Final = 200
 WAIT_SECONDS: Final = 15.0
 """For a worker and its work together: two pages that hang may stand before this one on each worker."""
 
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _PRELOAD: Final = "fetchd.extract.rendering"
 
 _log = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class ProcessExtractor:
         """workers: one for each core, two at least, unless said. None starts before the first page."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([_PRELOAD])
+        _start_fork_server()
         self._seconds: Final = seconds
         self._wait: Final = wait
         self._pool: Final = ProcessPool(
@@ -108,6 +111,19 @@ class ProcessExtractor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _start_fork_server() -> None:
+    """Start the process that workers are forked from, without the working directory on its import path."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def _confine(memory: int) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from fetchd.extract import pool
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.extract.rendering import Rendering
 from tests.fetchd.extract import hostile
+from tests.kit.corpora import REPOSITORY
 
 ARTICLE = "<h1>On gates</h1><p>" + "A gate in a wall is where the rules hold. " * 20 + "</p>"
 
@@ -89,3 +93,31 @@ async def test_no_process_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+PROBE = """
+import asyncio
+from fetchd.extract.pool import ProcessExtractor
+async def main():
+    with ProcessExtractor(1) as extractor:
+        print((await extractor.render("<p>plain", "https://a.example/", raw=True)).text)
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """Whoever can write where a command is run must not choose its code."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "probe.py").write_text(PROBE)
+    for name in ("json.py", "tempfile.py", "lxml.py"):
+        (tmp_path / name).write_text("open('loaded', 'w').close()\n")
+
+    done = subprocess.run(
+        [sys.executable, str(elsewhere / "probe.py")],
+        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )  # fmt: skip
+
+    assert done.stdout == "plain\n"
+    assert not (tmp_path / "loaded").exists()
