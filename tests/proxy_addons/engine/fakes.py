@@ -25,6 +25,9 @@ class NotedControl:
     def abort(self, why: str) -> None:
         self.done.append(f"abort: {why}")
 
+    def reset_client(self) -> None:
+        self.done.append("reset client")
+
     def abort_origin(self, origin: Server, why: str) -> None:
         self.done.append(f"abort origin: {why}")
 
