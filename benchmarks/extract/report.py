@@ -84,27 +84,35 @@ def mean_cpu(extractions: list[Extraction]) -> float:
 
 def render_table(results: dict[str, dict[str, Any]]) -> str:
     """Plain text, a column a system."""
-    names = list(results)
-    rows: list[tuple[str, list[str]]] = []
-    first = results[names[0]]
-    rows.append(("WCXB word F1", [""] * len(names)))
-    for kind in first["wcxb"]["word_f1"]:
-        rows.append((f"  {kind}", [f"{results[n]['wcxb']['word_f1'][kind]:.3f}" for n in names]))
-    for key, label in (("with_kept", "  wanted snippets kept"), ("without_leaked", "  unwanted leaked")):
-        rows.append((label, [f"{results[n]['wcxb'][key]:.3f}" for n in names]))
-    rows.append(
-        (
-            "article-extraction shingle F1",
-            [f"{results[n]['article_extraction']['shingle_f1']:.3f}" for n in names],
-        )
-    )
-    rows.append(("defuddle-md recall/precision", [""] * len(names)))
-    for key in STRUCTURES:
-        cells = [results[n]["defuddle_md"][key] for n in names]
-        rows.append((f"  {key}", [f"{cell['recall']:.3f}/{cell['precision']:.3f}" for cell in cells]))
-    rows.append(("CPU ms a page", [""] * len(names)))
-    for corpus in ("wcxb", "article_extraction", "defuddle_md", "all_pages"):
-        rows.append((f"  {corpus}", [f"{results[n][corpus]['cpu_ms']:.1f}" for n in names]))
-    lines = [f"{'':<30}" + "".join(f"{name:>18}" for name in names)]
-    lines += [f"{label:<30}" + "".join(f"{cell:>18}" for cell in cells) for label, cells in rows]
+    systems = list(results.values())
+
+    def row(label: str, *path: str, digits: int = 3) -> tuple[str, list[str]]:
+        cells = []
+        for system in systems:
+            value: Any = system
+            for key in path:
+                value = value[key]
+            cells.append(f"{value:.{digits}f}")
+        return label, cells
+
+    def structure(name: str) -> tuple[str, list[str]]:
+        found = [system["defuddle_md"][name] for system in systems]
+        return f"  {name}", [f"{one['recall']:.3f}/{one['precision']:.3f}" for one in found]
+
+    rows: list[tuple[str, list[str]]] = [
+        ("WCXB word F1", []),
+        *(row(f"  {kind}", "wcxb", "word_f1", kind) for kind in systems[0]["wcxb"]["word_f1"]),
+        row("  wanted snippets kept", "wcxb", "with_kept"),
+        row("  unwanted leaked", "wcxb", "without_leaked"),
+        row("article-extraction shingle F1", "article_extraction", "shingle_f1"),
+        ("defuddle-md recall/precision", []),
+        *map(structure, STRUCTURES),
+        ("CPU ms a page", []),
+        *(row(f"  {corpus}", corpus, "cpu_ms", digits=1) for corpus in _CORPORA),
+    ]
+    lines = [f"{'':<30}" + "".join(f"{name:>18}" for name in results)]
+    lines += [(f"{label:<30}" + "".join(f"{cell:>18}" for cell in cells)).rstrip() for label, cells in rows]
     return "\n".join(lines)
+
+
+_CORPORA = ("wcxb", "article_extraction", "defuddle_md", "all_pages")

@@ -125,9 +125,9 @@ def _inline_text(token: Token) -> str:
     for child in token.children or ():
         if child.type in ("text", "code_inline"):
             parts.append(child.content)
-        elif child.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
-        elif child.type == "html_inline" and child.content.lower().startswith("<br"):
+        elif child.type in ("softbreak", "hardbreak") or (
+            child.type == "html_inline" and child.content.lower().startswith("<br")
+        ):
             parts.append(" ")
     return _flat("".join(parts))
 

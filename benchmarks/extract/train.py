@@ -140,14 +140,14 @@ class TokenCounts:
     """The words in names over many pages."""
 
     def __init__(self, samples: list[Sample]) -> None:
-        self._good: Counter[str] = Counter()
-        self._other: Counter[str] = Counter()
+        self._good: defaultdict[str, float] = defaultdict(float)
+        self._other: defaultdict[str, float] = defaultdict(float)
         self._pages: Counter[str] = Counter()
         for sample in samples:
             if sample.corpus != "defuddle":
                 for token, (good, other) in sample.tokens.items():
-                    self._good[token] += good  # type: ignore[assignment]
-                    self._other[token] += other  # type: ignore[assignment]
+                    self._good[token] += good
+                    self._other[token] += other
                     self._pages[token] += 1
         self._base = math.log(sum(self._other.values()) / sum(self._good.values()))
 
@@ -167,8 +167,8 @@ class TokenCounts:
 
 def train(samples: list[Sample]) -> dict[str, Any]:
     """The table of a model."""
-    import lightgbm  # noqa: PLC0415 - not in the lock
-    import numpy  # noqa: PLC0415, ICN001
+    import lightgbm
+    import numpy
 
     counts = TokenCounts(samples)
     rows: list[list[float]] = []

@@ -42,7 +42,7 @@ def article_markdown(html: str, url: str) -> str:
     if not parsed.wild and _ELEMENTS(root) <= MAX_ELEMENTS:
         keep_content(segment_page(root))
     links = LinkResolver.of_tree(root, url, len(html))
-    article = bound_markdown(render_tree(root, links, everything=False), html)
+    article = bound_markdown(render_tree(root, links, everything=False), html).removesuffix("\n\n---")
     if len(article) < MIN_CHARS and _STATED in html:
         stated = trafilatura.extract(html, url=url, output_format="markdown", include_links=True) or ""
         if len(stated) > len(article):

@@ -38,7 +38,7 @@ class ContentModel:
         score = self.base
         for node in self.trees:
             while type(node) is tuple:
-                node = node[2] if row[node[0]] <= node[1] else node[3]  # noqa: PLW2901 - goes down the tree
+                node = node[2] if row[node[0]] <= node[1] else node[3]
             score += node  # type: ignore[operator]
         return 1 / (1 + math.exp(-score))
 

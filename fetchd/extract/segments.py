@@ -1,6 +1,7 @@
 """A page cut into blocks: runs of text between block-level boundaries, each with the elements around it."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,13 +17,17 @@ SKIPPED: Final = frozenset(
     "script style template noscript head link meta title iframe object embed svg canvas audio video map area "
     "datalist select option optgroup textarea param track frameset noframes".split()
 )
-_TOKEN = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}")
+_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}")
+_MAX_NAMES: Final = 512
+LONG_CHARS: Final = 80
+"""Characters of a block that counts as long text."""
 _SPACES = re.compile(r"\s+")
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A block-level element that holds text. chars, link_chars, blocks: of all that is below it."""
+    """A block-level element. chars, link_chars, long_chars, blocks: of all that is in it; the blocks are those
+    from `first` on. tokens: words in its class, id, role and itemprop. score: see surroundings.best_frame."""
 
     element: HtmlElement
     tag: str
@@ -60,93 +65,120 @@ class Page:
 
 def segment_page(root: HtmlElement) -> Page:
     """The blocks of a tree without hidden elements. Linear; no recursion."""
-    frame = Frame(root, "html", None, 0, frozenset(), 0)
-    frames = [frame]
-    blocks: list[Block] = []
-    parts: list[str] = []
-    slots: list[tuple[HtmlElement, bool]] = []
-    images: list[HtmlElement] = []
-    link_chars = 0
-    links = 0  # depth of <a>
-    tokens_of: dict[str, frozenset[str]] = {}
-    chars = 0
-
-    def flush() -> None:
-        nonlocal parts, slots, images, link_chars, chars
-        if parts or images:
-            text = _SPACES.sub(" ", "".join(parts)).strip()
-            if text or images:
-                blocks.append(Block(frame, text, min(link_chars, len(text)), slots, images, chars))
-                chars += len(text)
-                slots, images = [], []
-            parts = []
-            link_chars = 0
-
-    # (element, iterator over children, frame to go back to or None for an inline element)
-    stack: list[tuple[HtmlElement, "object", Frame | None]] = [(root, iter(root), None)]
+    cutter = _Cutter(root)
+    stack: list[tuple[HtmlElement, Iterator[HtmlElement]]] = [(root, iter(root))]
     while stack:
-        element, children, outer = stack[-1]
-        child = next(children, None)  # type: ignore[call-overload]
-        if child is not None:
-            tag = child.tag
-            if type(tag) is not str or tag in SKIPPED:
-                tail = child.tail
-                if tail:
-                    parts.append(tail)
-                    slots.append((child, True))
-                continue
-            if tag in INLINE:
-                if tag == "img":
-                    images.append(child)
-                elif tag == "a":
-                    links += 1
-                before = None
-            elif tag == "br":
-                parts.append("\n")
-                before = None
-            else:
-                flush()
-                before = frame
-                name = f"{child.get('class', '')} {child.get('id', '')} {child.get('role', '')} {child.get('itemprop', '')}"
-                tokens = tokens_of.get(name)
-                if tokens is None:
-                    tokens = frozenset(part.lower() for part in _TOKEN.findall(name[:512]))
-                    tokens_of[name] = tokens
-                frame.children += 1
-                frame = Frame(child, tag, frame, frame.depth + 1, tokens, len(blocks))
-                frames.append(frame)
-            text = child.text
-            if text:
-                parts.append(text)
-                slots.append((child, False))
-                if links:
-                    link_chars += len(text)
-            stack.append((child, iter(child), before))
-            continue
-        stack.pop()
-        if outer is not None:
-            flush()
-            frame = outer
+        element, children = stack[-1]
+        child = next(children, None)
+        if child is None:
+            stack.pop()
+            cutter.end(element)
+            if stack and element.tail:
+                cutter.add(element, element.tail, is_tail=True)
+        elif type(child.tag) is str and child.tag not in SKIPPED:
+            cutter.begin(child)
+            if child.text:
+                cutter.add(child, child.text, is_tail=False)
+            stack.append((child, iter(child)))
+        elif child.tail:
+            cutter.add(child, child.tail, is_tail=True)
+    return cutter.page()
+
+
+class _Cutter:
+    __slots__ = (
+        "_blocks",
+        "_chars",
+        "_frame",
+        "_frames",
+        "_images",
+        "_link_chars",
+        "_links",
+        "_names",
+        "_parts",
+        "_slots",
+    )
+
+    def __init__(self, root: HtmlElement) -> None:
+        self._frame = Frame(root, "html", None, 0, frozenset(), 0)
+        self._frames = [self._frame]
+        self._blocks: list[Block] = []
+        self._names: dict[str, frozenset[str]] = {}
+        self._parts: list[str] = []
+        self._slots: list[tuple[HtmlElement, bool]] = []
+        self._images: list[HtmlElement] = []
+        self._links = 0  # that are open
+        self._link_chars = 0
+        self._chars = 0
+
+    def add(self, element: HtmlElement, text: str, *, is_tail: bool) -> None:
+        """A piece of text."""
+        self._parts.append(text)
+        self._slots.append((element, is_tail))
+        if self._links:
+            self._link_chars += len(text)
+
+    def begin(self, element: HtmlElement) -> None:
+        """An element starts; a block-level one ends the run before it."""
+        tag = element.tag
+        if tag in INLINE:
+            if tag == "a":
+                self._links += 1
+            elif tag == "img":
+                self._images.append(element)
+        elif tag == "br":
+            self._parts.append("\n")
+        else:
+            self._flush()
+            frame = self._frame
+            frame.children += 1
+            self._frame = Frame(
+                element, tag, frame, frame.depth + 1, self._words_of(element), len(self._blocks)
+            )
+            self._frames.append(self._frame)
+
+    def end(self, element: HtmlElement) -> None:
+        """An element ends."""
+        frame = self._frame
+        if element is frame.element:
+            self._flush()
+            self._frame = frame.parent or frame
         elif element.tag == "a":
-            links -= 1
-        tail = element.tail
-        if tail and stack:
-            parts.append(tail)
-            slots.append((element, True))
-            if links:
-                link_chars += len(tail)
-    flush()
-    for block in blocks:
-        holder = block.frame
-        holder.chars += len(block.text)
-        holder.link_chars += block.link_chars
-        holder.blocks += 1
-        if len(block.text) > 80 and block.link_chars * 3 < len(block.text):
-            holder.long_chars += len(block.text)
-    for frame in reversed(frames):
-        if frame.parent is not None:
-            frame.parent.chars += frame.chars
-            frame.parent.link_chars += frame.link_chars
-            frame.parent.blocks += frame.blocks
-            frame.parent.long_chars += frame.long_chars
-    return Page(blocks, frames)
+            self._links -= 1
+
+    def page(self) -> Page:
+        """All of it, with the sums of each frame."""
+        for block in self._blocks:
+            frame, size = block.frame, len(block.text)
+            frame.chars += size
+            frame.link_chars += block.link_chars
+            frame.blocks += 1
+            if size > LONG_CHARS and block.link_chars * 3 < size:
+                frame.long_chars += size
+        for frame in reversed(self._frames):
+            around = frame.parent
+            if around is not None:
+                around.chars += frame.chars
+                around.link_chars += frame.link_chars
+                around.blocks += frame.blocks
+                around.long_chars += frame.long_chars
+        return Page(self._blocks, self._frames)
+
+    def _flush(self) -> None:
+        text = _SPACES.sub(" ", "".join(self._parts)).strip()
+        if text or self._images:
+            link_chars = min(self._link_chars, len(text))
+            self._blocks.append(Block(self._frame, text, link_chars, self._slots, self._images, self._chars))
+            self._chars += len(text)
+            self._slots, self._images = [], []
+        self._parts = []
+        self._link_chars = 0
+
+    def _words_of(self, element: HtmlElement) -> frozenset[str]:
+        get = element.get
+        names = f"{get('class', '')} {get('id', '')} {get('role', '')} {get('itemprop', '')}"
+        words = self._names.get(names)
+        if words is None:
+            words = frozenset(part.lower() for part in _WORD.findall(names[:_MAX_NAMES]))
+            self._names[names] = words
+        return words

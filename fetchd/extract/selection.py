@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from lxml.html import HtmlElement
-
 from .segments import Block, Frame, Page
 
 _PROSE: Final = frozenset(("p", "pre", "blockquote"))

@@ -1,6 +1,7 @@
 """`fetchd extract`: a saved page as the markdown that `fetchd fetch` would give of it. Nothing is contacted.
 
-The file is read as UTF-8, as a body without a declared charset is. What is printed is the content alone: no header, no envelope, no ceiling. It is text of the page, thus untrusted.
+The file is read as UTF-8, as a body without a declared charset is. What is printed is the content alone: no
+header, no envelope, no ceiling. It is text of the page, thus untrusted.
 """
 
 from pathlib import Path

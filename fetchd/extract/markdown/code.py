@@ -73,7 +73,7 @@ def code_text(element: HtmlElement) -> str:
 def _without_header(element: HtmlElement) -> HtmlElement:
     """The one `code` in a `pre` when beside it there is but a short label, the language say."""
     inner = element.findall(".//code")
-    if len(inner) != 1 or inner[0].getparent() is element and len(element) == 1:
+    if len(inner) != 1 or (inner[0].getparent() is element and len(element) == 1):
         return element
     own = len("".join(inner[0].itertext()).strip())
     around = len("".join(element.itertext()).strip())

@@ -1,16 +1,39 @@
 """Lines of markdown out of a stream of text, marks and blocks."""
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from .escape import escape_line_start, escape_text, link_target
 
+_RULE: Final = "---"
 _MAX_PREFIX: Final = 48
 """Characters of quote marks and indentation before a line; what is nested deeper is not set in further."""
 _SPACES = re.compile(r" {2,}")
 _BREAKS = re.compile(r" *\n(?: *\n)+ *")
 
-type _State = tuple[str, str, int]
+
+@dataclass(frozen=True, slots=True)
+class Indent:
+    """Where a quote or item began: the prefixes before it, and how much had been written."""
+
+    prefix: str
+    lead: str
+    emitted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """What waits while a cell is written."""
+
+    lines: list[str]
+    prefix: str
+    lead: str
+    last_prefix: str
+    marks: list[tuple[str, int, str]]
+    emitted: int
+    heading: int
+    parts: list[str]
 
 
 class MarkdownWriter:
@@ -19,14 +42,14 @@ class MarkdownWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.heading = 0
+        self.emitted = 0  # blocks
         self._parts: list[str] = []
         self._marks: list[tuple[str, int, str]] = []  # mark or "a", index into parts, target of the link
         self._prefix = ""
         self._lead = ""
         self._last_prefix = ""
         self._tight = False
-        self._emitted = 0
-        self._cells: list[tuple[list[str], str, str, str, list[tuple[str, int, str]], int, int]] = []
+        self._cells: list[_Outside] = []
 
     # ---- within a line
 
@@ -147,7 +170,13 @@ class MarkdownWriter:
         else:
             out.extend(lines[1:])
         self._lead = self._last_prefix = prefix
-        self._emitted += 1
+        self.emitted += 1
+
+    def rule(self) -> None:
+        """A line across, between blocks; not twice in a row, nor in cells."""
+        self.flush()
+        if self.lines and self.lines[-1] != _RULE and not self._cells and not self.heading:
+            self.block([_RULE])
 
     def begin_heading(self, level: int) -> None:
         """`h1` to `h6`; what is inside becomes one line."""
@@ -159,21 +188,21 @@ class MarkdownWriter:
         level, self.heading = self.heading, 0
         self._end_line("" if self._cells else "#" * level + " ")
 
-    def begin_indent(self, marker: str, prefix: str, *, tight: bool = False) -> _State:
+    def begin_indent(self, marker: str, prefix: str, *, tight: bool = False) -> Indent:
         """A quote or list item: marker before its first line, prefix before the others."""
         self.flush()
-        state = (self._prefix, self._lead, self._emitted)
+        indent = Indent(self._prefix, self._lead, self.emitted)
         self._lead += marker
         if len(self._prefix) < _MAX_PREFIX:
             self._prefix += prefix
         self._tight = self._tight or tight
-        return state
+        return indent
 
-    def end_indent(self, state: _State) -> None:
+    def end_indent(self, indent: Indent) -> None:
         """Ends it; one that stayed empty leaves no trace."""
         self.flush()
-        self._prefix, lead, emitted = state
-        self._lead = lead if emitted == self._emitted else self._prefix
+        self._prefix = indent.prefix
+        self._lead = indent.lead if indent.emitted == self.emitted else indent.prefix
         self._tight = False
 
     # ---- cells
@@ -186,31 +215,27 @@ class MarkdownWriter:
     def begin_cell(self) -> None:
         """What follows, up to `end_cell`, becomes the text of a cell."""
         self._cells.append(
-            (
+            _Outside(
                 self.lines,
                 self._prefix,
                 self._lead,
                 self._last_prefix,
                 self._marks,
-                self._emitted,
+                self.emitted,
                 self.heading,
+                self._parts,
             )
         )
-        self.lines, self._prefix, self._lead, self._last_prefix, self._marks = [], "", "", "", []
+        self.lines, self._marks, self._parts = [], [], []
+        self._prefix = self._lead = self._last_prefix = ""
         self._tight, self.heading = False, 0
 
     def end_cell(self) -> str:
         """The cell as one line; its blocks are parted by `<br>`."""
         self.flush()
         text = "<br>".join(line.strip() for line in self.lines if line.strip())
-        (
-            self.lines,
-            self._prefix,
-            self._lead,
-            self._last_prefix,
-            self._marks,
-            self._emitted,
-            self.heading,
-        ) = self._cells.pop()
-        self._tight = False
+        outside = self._cells.pop()
+        self.lines, self._marks, self._parts = outside.lines, outside.marks, outside.parts
+        self._prefix, self._lead, self._last_prefix = outside.prefix, outside.lead, outside.last_prefix
+        self.emitted, self.heading, self._tight = outside.emitted, outside.heading, False
         return text

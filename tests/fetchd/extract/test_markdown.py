@@ -28,8 +28,11 @@ ROWS = [
     ),
     pytest.param("<p>same</p><p>same</p>", "same\n\nsame", id="repeated paragraphs stay"),
     pytest.param("a <hr> b", "a\n\n---\n\nb", id="a rule"),
+    pytest.param("a <hr> <hr> b", "a\n\n---\n\nb", id="rules in a row are one"),
     pytest.param(
-        "<q>a</q> H<sub>2</sub>O 10<sup>6</sup> 1<sup>st</sup>", "a H2O 10^6 1st", id="raised and lowered"
+        "<q>a</q> H<sub>2</sub>O 10<sup>6</sup> 1<sup>st</sup>",
+        '"a" H2O 10^6 1st',
+        id="quotations, raised and lowered",
     ),
     # --- lists
     pytest.param("<ul><li>a<li>b</ul>", "- a\n- b", id="bullets"),
@@ -179,7 +182,8 @@ ROWS = [
     ),
     # --- formulas
     pytest.param(
-        "<math><mfrac><mi>a</mi><mrow><mi>b</mi><mo>+</mo><mn>1</mn></mrow></mfrac><mo>=</mo><msup><mi>x</mi><mn>2</mn></msup>"
+        "<math><mfrac><mi>a</mi><mrow><mi>b</mi><mo>+</mo><mn>1</mn></mrow></mfrac><mo>=</mo><msup>"
+        "<mi>x</mi><mn>2</mn></msup>"
         "</math>",
         "a/(b + 1) = x^2",
         id="MathML as text",
@@ -238,7 +242,8 @@ def test_the_whole_page_keeps_also(html: str, markdown: str) -> None:
 _PIECES = st.sampled_from(
     "<p> </p> <ul> <ol> <li> </ul> <table> <tr> <td> <th> </table> <a href=x> </a> <b> </b> <pre> </pre> <h2> </h2> "
     "<blockquote> </blockquote> <dl> <dt> <dd> <code> </code> <br> <img src=a alt=b> <sup> </sup> <math> <msup> "
-    "<details> <summary> <script> </script> <td colspan=9> <select> <option> <hr> <a href='//['> <button> | ` * _ [".split()
+    "<details> <summary> <script> </script> <td colspan=9> <select> <option> <hr> <a href='//['> "
+    "<button> | ` * _ [".split()
 )
 
 

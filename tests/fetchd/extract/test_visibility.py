@@ -43,7 +43,8 @@ SEEN = [
 
 
 def _page(inner: str) -> str:
-    return f"<body><article><h1>T</h1><p>{SENTENCE * 4}</p>{inner.format(SENTENCE[:20] + 'HIDDEN')}<p>{SENTENCE * 2}</p></article>"
+    marked = inner.format(SENTENCE[:20] + "HIDDEN")
+    return f"<body><article><h1>T</h1><p>{SENTENCE * 4}</p>{marked}<p>{SENTENCE * 2}</p></article>"
 
 
 @pytest.mark.parametrize("html", HIDDEN)
