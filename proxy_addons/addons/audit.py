@@ -11,14 +11,13 @@ from proxy_addons.audit.record import (
     DecisionRecord,
     DroppedAddress,
     EventRecord,
-    HopVerdict,
     PhaseTimes,
     TlsFacts,
 )
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.engine.hops import Hop, Origin, Session, hop_of
 from proxy_addons.policy.content_types import parse_content_type
-from proxy_addons.policy.verdicts import RULES, Verdict
+from proxy_addons.policy.verdicts import RULES, Outcome, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
 
 
@@ -49,7 +48,7 @@ class Audit:
                 method=hop.method,
                 url=hop.display,
                 query_digest=self._query_digest(hop),
-                verdict=HopVerdict.REFUSED if refusal is not None else HopVerdict.ALLOWED,
+                verdict=Outcome.REFUSED if refusal is not None else Outcome.ALLOWED,
                 rule=str(refusal.rule) if refusal is not None else None,
                 detail=refusal.message if refusal is not None else None,
                 addresses=_addresses(hop),
@@ -76,7 +75,7 @@ class Audit:
                 agent=hop.agent,
                 fetch_id=hop.fetch_id,
                 hop=hop.number,
-                verdict=HopVerdict.REFUSED if refusal is not None else HopVerdict.ALLOWED,
+                verdict=Outcome.REFUSED if refusal is not None else Outcome.ALLOWED,
                 rule=str(refusal.rule) if refusal is not None else None,
                 detail=refusal.message if refusal is not None else error,
                 addresses=_addresses(hop),
@@ -103,7 +102,7 @@ class Audit:
                 hop=0,
                 method="-",
                 url=shown,
-                verdict=HopVerdict.REFUSED,
+                verdict=Outcome.REFUSED,
                 rule=str(verdict.rule),
                 detail=verdict.message,
             )

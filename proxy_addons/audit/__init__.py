@@ -22,7 +22,6 @@ from proxy_addons.audit.record import (
     EventRecord,
     FetchOutcome,
     FetchRecord,
-    HopVerdict,
     LineKind,
     LogEvent,
     PhaseTimes,
@@ -32,6 +31,7 @@ from proxy_addons.audit.record import (
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.verify import ChainReport, Finding, VerifyReport, verify_directory
 from proxy_addons.audit.writer import AuditLog
+from proxy_addons.policy.verdicts import Outcome
 
 __all__ = [
     "Addresses",
@@ -52,10 +52,10 @@ __all__ = [
     "FetchRecord",
     "Finding",
     "Head",
-    "HopVerdict",
     "LineKind",
     "LogEvent",
     "MemoryAuditLog",
+    "Outcome",
     "PhaseTimes",
     "PublicKey",
     "Record",

@@ -15,6 +15,8 @@ from enum import StrEnum
 from json import JSONEncoder
 from typing import ClassVar
 
+from proxy_addons.policy.verdicts import Outcome
+
 MAX_TEXT = 2048
 MAX_ADDRESSES = 64
 MAX_FACTS = 16
@@ -30,13 +32,6 @@ class LineKind(StrEnum):
     FETCH = "fetch"
     EVENT = "event"
     CHECKPOINT = "checkpoint"
-
-
-class HopVerdict(StrEnum):
-    """The ``verdict`` member of decision and close lines."""
-
-    ALLOWED = "allowed"
-    REFUSED = "refused"
 
 
 class FetchOutcome(StrEnum):
@@ -139,7 +134,7 @@ class DecisionRecord:
     method: str
     url: str | None
     query_digest: str | None = None
-    verdict: HopVerdict
+    verdict: Outcome
     rule: str | None = None
     detail: str | None = None
     would_refuse: str | None = None
@@ -183,7 +178,7 @@ class CloseRecord:
     agent: str
     fetch_id: str
     hop: int
-    verdict: HopVerdict
+    verdict: Outcome
     rule: str | None = None
     detail: str | None = None
     addresses: Addresses | None = None

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from proxy_addons.audit.reader import LogLine
-from proxy_addons.audit.record import FetchOutcome, HopVerdict, LineKind
+from proxy_addons.audit.record import FetchOutcome, LineKind
+from proxy_addons.policy.verdicts import Outcome
 
 MAX_WAITING = 10_000
 """Decisions held back for their close line; beyond it the oldest is shown as still open."""
@@ -37,7 +38,7 @@ class Row:
         return self.verdict in _REFUSED
 
 
-_REFUSED = frozenset({HopVerdict.REFUSED.value, FetchOutcome.SOFT.value, FetchOutcome.HARD.value})
+_REFUSED = frozenset({Outcome.REFUSED.value, FetchOutcome.SOFT.value, FetchOutcome.HARD.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class RowJoiner:
         kind = line.text("kind")
         if kind == LineKind.CHECKPOINT:
             return
-        if kind == LineKind.DECISION and line.text("verdict") == HopVerdict.ALLOWED:
+        if kind == LineKind.DECISION and line.text("verdict") == Outcome.ALLOWED:
             self._waiting[line.chain, _seq(line)] = line
             if len(self._waiting) > MAX_WAITING:
                 yield self._show_open()
@@ -146,7 +147,7 @@ def join_row(line: LogLine | None, close: LogLine | None) -> Row:
         status=_text(last.number("status")),
         bytes=_int(_first_number(last, "decoded_bytes", "bytes", "wire_bytes")),
         ms=_milliseconds(last),
-        open=kind == LineKind.DECISION and close is None and first.text("verdict") == HopVerdict.ALLOWED,
+        open=kind == LineKind.DECISION and close is None and first.text("verdict") == Outcome.ALLOWED,
     )
 
 

@@ -23,8 +23,8 @@ import h2.settings
 import h11
 from cryptography import x509
 
+from tests.gateway.memory import MIB, peak, reset_peak
 from tests.gateway.paths import WEBSOCKET_FIELDS
-from tests.gateway.resident import MIB, peak, reset_peak
 from tests.kit import replies
 from tests.kit.client import NoResponseError, RawConnection, Response
 from tests.kit.client_h2 import ConnectionEndedError, H2Client, StreamResetError

@@ -10,8 +10,8 @@ import brotli
 import pytest
 
 from tests.gateway.expect import assert_allowed, contacts, forget, recent_lines
+from tests.gateway.memory import MIB, peak, reset_peak, worker_of
 from tests.gateway.paths import ALL, HTTP1, Ask, Entry, send
-from tests.gateway.resident import MIB, peak, reset_peak, worker_of
 from tests.kit import replies
 from tests.kit.bodies import Coding, bomb, content_encoding, encode_body
 from tests.kit.client import Response

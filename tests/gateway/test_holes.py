@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.memory import worker_of
 from tests.gateway.probes import HOST, PROBES, Subject
-from tests.gateway.resident import worker_of
 from tests.gateway.stock import StockProcess
 from tests.kit.dns import NODATA, Addresses, Delayed
 from tests.kit.gateway import ORIGIN_ADDRESS, World

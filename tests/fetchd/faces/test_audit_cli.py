@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from fetchd.faces import audit_cli
 from fetchd.faces.audit_cli import escape_text, follow_log, resolve_state_dir
-from proxy_addons.audit import AuditKeys, AuditLog, HopVerdict
+from proxy_addons.audit import AuditKeys, AuditLog, Outcome
 from proxy_addons.audit.keys import PUBLIC_FILE
 from proxy_addons.audit.reader import Follower, LogLine
 from tests.proxy_addons.audit.kit import close, decision, event, open_log, series_paths
@@ -29,7 +29,7 @@ def state(tmp_path: Path) -> Path:
     log = open_log(tmp_path / "audit", keys=keys)
     log.append(decision(agent="alice"))
     log.append(close(3, agent="alice", decoded_bytes=12345))
-    log.append(decision(HopVerdict.REFUSED, agent="bob", rule="scheme", status=403, detail=EVIL, url=EVIL))
+    log.append(decision(Outcome.REFUSED, agent="bob", rule="scheme", status=403, detail=EVIL, url=EVIL))
     log.append(decision(agent=EVIL, method="HEAD"))
     log.close()
     daemon = open_log(tmp_path / "audit", "daemon", keys=keys)
@@ -295,7 +295,7 @@ def test_a_running_follow_prints_new_lines_and_ends_quietly(state: Path) -> None
         assert process.stdout is not None
         process.stdout.readline()  # the row that was there: the process now follows
         log = AuditLog.open(state / "audit", "gateway-0", AuditKeys.load_or_create(state / "keys"))
-        log.append(decision(HopVerdict.REFUSED, url="https://new.example/"))
+        log.append(decision(Outcome.REFUSED, url="https://new.example/"))
         log.close()
         rows = [process.stdout.readline() for _ in range(2)]
         process.send_signal(2)

@@ -16,7 +16,7 @@ from proxy_addons.audit import (
     CloseRecord,
     DecisionRecord,
     EventRecord,
-    HopVerdict,
+    Outcome,
     VerifyReport,
     verify_directory,
 )
@@ -51,7 +51,7 @@ class Monotonic:
         return self.now
 
 
-def decision(verdict: HopVerdict = HopVerdict.ALLOWED, **changes: Any) -> DecisionRecord:
+def decision(verdict: Outcome = Outcome.ALLOWED, **changes: Any) -> DecisionRecord:
     values: dict[str, Any] = {
         "agent": "local",
         "profile": "default",
@@ -71,7 +71,7 @@ def close(seq: int, **changes: Any) -> CloseRecord:
         "agent": "local",
         "fetch_id": "f1",
         "hop": 0,
-        "verdict": HopVerdict.ALLOWED,
+        "verdict": Outcome.ALLOWED,
         "status": 200,
     }
     return CloseRecord(**values | changes)

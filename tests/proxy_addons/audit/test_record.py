@@ -14,7 +14,7 @@ from proxy_addons.audit import (
     DroppedAddress,
     FetchOutcome,
     FetchRecord,
-    HopVerdict,
+    Outcome,
     PhaseTimes,
     Record,
     TlsFacts,
@@ -162,7 +162,7 @@ ANY_INT = st.integers(min_value=-(2**63), max_value=2**63)
 @given(text=ANY_TEXT, number=ANY_INT, ms=st.floats())
 def test_any_values_make_one_printable_ascii_line_of_json(text: str, number: int, ms: float) -> None:
     records: list[Any] = [
-        decision(HopVerdict.REFUSED, agent=text, url=text, detail=text, rule=text, hop=number),
+        decision(Outcome.REFUSED, agent=text, url=text, detail=text, rule=text, hop=number),
         close(number, media_type=text, detail=text, status=number, ms=PhaseTimes(total=ms)),
         event(text, detail=text, facts={text: text, "n": number, "ms": ms}),
     ]

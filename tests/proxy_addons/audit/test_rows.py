@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy_addons.audit import FetchOutcome, FetchRecord, HopVerdict, PhaseTimes
+from proxy_addons.audit import FetchOutcome, FetchRecord, Outcome, PhaseTimes
 from proxy_addons.audit import rows as rows_module
 from proxy_addons.audit.reader import LogLine, parse_log_line, read_all
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
@@ -65,7 +65,7 @@ def test_interleaved_hops_find_their_own_close(tmp_path: Path, join: Join) -> No
 
 @BOTH
 def test_a_hop_cut_under_way_shows_the_rule_that_cut_it(tmp_path: Path, join: Join) -> None:
-    lines = lines_of(tmp_path, decision(), close(3, verdict=HopVerdict.REFUSED, rule="byte-cap"))
+    lines = lines_of(tmp_path, decision(), close(3, verdict=Outcome.REFUSED, rule="byte-cap"))
 
     (row,) = join(lines)
     assert (row.verdict, row.rule, row.refused) == ("refused", "byte-cap", True)
@@ -80,7 +80,7 @@ def test_a_refused_hop_an_open_one_a_fetch_and_an_event(tmp_path: Path, join: Jo
     )  # fmt: skip
     lines = lines_of(
         tmp_path,
-        decision(HopVerdict.REFUSED, rule="scheme", status=403),
+        decision(Outcome.REFUSED, rule="scheme", status=403),
         fetch,
         event("note", detail="words"),
         decision(would_refuse="host"),
@@ -139,9 +139,7 @@ FILTERS = {
 @pytest.mark.parametrize("case", FILTERS)
 def test_lines_and_rows_are_filtered_alike(tmp_path: Path, case: str) -> None:
     wanted, agents = FILTERS[case]
-    lines = lines_of(
-        tmp_path, decision(agent="a"), decision(HopVerdict.REFUSED, agent="b"), close(3, agent="a")
-    )
+    lines = lines_of(tmp_path, decision(agent="a"), decision(Outcome.REFUSED, agent="b"), close(3, agent="a"))
 
     assert {row.agent for row in forwards(lines) if wanted.wants_row(row)} == agents
     assert {line.text("agent") for line in lines if wanted.wants_line(line)} - {None} == agents
