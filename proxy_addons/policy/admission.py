@@ -8,6 +8,7 @@ Nothing here resolves or dials: a refused URL costs no DNS query and no connecti
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from .limits import Profile
 from .targets import Target, TargetParseError, parse_target
@@ -72,9 +73,8 @@ LADDER: tuple[Check, ...] = (
 """Checks 2 to 7. Check 1 is the parse itself. As a redirect target every one of them is soft."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The verdict on a URL and, where it parsed, what it parsed to."""
+class Admission(NamedTuple):
+    """The verdict on a URL and, where it parsed, what it parsed to. A named tuple, as Target is."""
 
     verdict: Verdict
     target: Target | None
