@@ -22,14 +22,17 @@ SENTENCES = [
 ]
 PAGE = f"""<html><head><title>On gates</title></head><body>
 <div class="cookie-banner"><p>We use cookies to improve your experience.</p><button>Accept all</button></div>
-<header><a href="/">The Daily Gate</a><nav><ul><li><a href="/a">World</a><li><a href="/b">Sport</a></ul></nav></header>
+<header><a href="/">The Daily Gate</a>
+<nav><ul><li><a href="/a">World</a><li><a href="/b">Sport</a></ul></nav></header>
 <main><article><h1>On gates</h1>
-<div class="share-buttons"><a href="https://s.example/share">Share on S</a> <a href="mailto:x@e.example">E-mail</a></div>
+<div class="share-buttons"><a href="https://s.example/share">Share on S</a>
+<a href="mailto:x@e.example">E-mail</a></div>
 <p>{SENTENCES[0]} {SENTENCES[1]}</p><h2>Redirects</h2><p>{SENTENCES[2]} {SENTENCES[3]}</p>
 <pre><code class="language-python">def gate():\n    return None</code></pre>
 <ul><li>first judge</li><li>then dial</li></ul><blockquote><p>{SENTENCES[1]}</p></blockquote>
 <p>{" ".join(SENTENCES)}</p></article></main>
-<aside class="related"><h3>Related stories</h3><ul><li><a href="/c">Ten walls to see</a><li><a href="/d">Doors</a></ul></aside>
+<aside class="related"><h3>Related stories</h3>
+<ul><li><a href="/c">Ten walls to see</a><li><a href="/d">Doors</a></ul></aside>
 <footer><p>Copyright The Daily Gate. <a href="/terms">Terms of use</a> <a href="/privacy">Privacy</a></p></footer>
 </body></html>"""
 
