@@ -189,7 +189,8 @@ ROWS = [
         id="MathML as text",
     ),
     pytest.param(
-        "<math><semantics><mi>x</mi><annotation encoding='application/x-tex'>\\bar{x}</annotation></semantics>",
+        "<math><semantics><mi>x</mi><annotation encoding='application/x-tex'>\\bar{x}</annotation></semantics>"
+        "</math>",
         "$\\bar{x}$",
         id="a formula that has its TeX",
     ),
