@@ -26,6 +26,8 @@ _RAW_TEXT: Final = frozenset(
     "script style textarea title template noscript xmp iframe noembed noframes".split()
 )
 """Without their tags their content would become text of the page."""
+_METADATA: Final = frozenset("base basefont bgsound link meta noscript script style template title".split())
+"""What a head may hold; anything else ends it (HTML, 13.2.6.4.4)."""
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -82,4 +84,28 @@ def _parse(text: str, *, huge: bool) -> tuple[HtmlElement | None, bool]:
         root = etree.fromstring(text.encode("utf-8"), parser)
     except etree.ParserError:
         root = None  # lxml's word for an empty document
+    if root is not None:
+        _end_head(root)
     return root, not any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log)
+
+
+def _end_head(root: HtmlElement) -> None:
+    """Move what no head may hold into the body: libxml2 leaves elements it does not know (nav, article) in the head
+    of a page that does not write its tags.
+    """
+    head = root.find("head")
+    if head is None:
+        return
+    first = next((at for at, child in enumerate(head) if child.tag not in _METADATA), None)
+    if first is None:
+        return
+    body = root.find("body")
+    if body is None:
+        body = etree.SubElement(root, "body")
+    misplaced = head[first:]
+    if body.text:  # text before the body's first element stays behind what comes from the head
+        last = misplaced[-1]
+        last.tail = (last.tail or "") + body.text
+        body.text = None
+    for at, child in enumerate(misplaced):
+        body.insert(at, child)

@@ -6,6 +6,9 @@
     bodies    content codings and bombs as bytes
     pki       a private CA; contexts for good, wrong-name, expired and self-signed servers
     gateway   a real gateway process and the usual stage around it
+    installed `fetchd up` and other commands as processes
+    processes what a process started, and waiting for its end
+    toml      a configuration file from values
     client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2
     listener  CountingListener (how many connects reached this address?) and BlackHole (connects never finish)
     ports     free ports, also one port free on several addresses

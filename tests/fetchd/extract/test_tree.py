@@ -32,6 +32,30 @@ def test_nothing_is_cut_off_in_silence(html: str, wild: bool) -> None:
     assert was_wild is wild
 
 
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        pytest.param("<title>T</title><nav>one</nav><p>two", "one two", id="nav after the title"),
+        pytest.param(
+            "<meta charset=utf-8><main>one</main>two<section>three", "one two three", id="main, text"
+        ),
+        pytest.param("<script></script><img</script> one", "one", id="a tag that is none"),
+        pytest.param(
+            "<title>T</title><article>one</article>two<p>three", "one two three", id="article, text"
+        ),
+        pytest.param(
+            "<head><link rel=x><footer>one</footer></head><body>two", "one two", id="a head that says so"
+        ),
+    ],
+)
+def test_what_no_head_may_hold_is_in_the_body(html: str, words: str) -> None:
+    """Tags of html, head and body may be left out (HTML, 13.1.2.4)."""
+    root = parse_page(html).root
+    assert root is not None
+
+    assert " ".join(root.find("body").itertext()).split() == words.split()
+
+
 def test_a_page_that_stays_too_deep_is_refused() -> None:
     with pytest.raises(PageTooWildError, match="nested too deeply"):
         parse_page("<div title='<'>" * 3000)  # not a tag that is taken out: it would take part of the text
