@@ -1,6 +1,7 @@
 """The quick helpers against mitmproxy's own: whatever the fields, the same answer."""
 
 import inspect
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -58,14 +59,14 @@ def test_options_read_as_in_stock_and_a_changeable_value_is_a_copy():
 
 
 def test_a_hook_gives_its_argument():
-    flow = object()
+    flow: Any = object()
     assert lean.hook_arguments(HttpRequestHook(flow)) == [flow]
 
 
 def test_a_forked_context_shares_all_but_the_list_of_layers():
     client = connection.Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0.0)
     origin = context.Context(client, options.Options())
-    origin.layers.append(object())
+    origin.layers.append(cast(Any, object()))
     forked = lean.fork_context(origin)
     assert (forked.client, forked.server, forked.options) == (origin.client, origin.server, origin.options)
     assert forked.layers == origin.layers and forked.layers is not origin.layers
