@@ -20,7 +20,7 @@ def render_start(
     ca_line = f"{state.ca_path}, expires {state.ca_expires[:10]}{' (made now)' if ca_created else ''}"
     rows = [
         *(("gateway", f"http://{render_address(h, p)}", f"profile {n}") for h, p, n in state.listeners),
-        ("tools", f"http://{render_address(*state.tools)}", "POST /v1/tools/web_fetch"),
+        ("tools", f"http://{render_address(*state.tools)}", "POST /v1/tools/web_fetch, MCP at /mcp, /docs"),
         ("operator", f"http://{render_address(*state.operator)}", "/healthz /readyz"),
         ("workers", str(state.workers), ""),
         ("config", state.config, ""),
@@ -30,7 +30,7 @@ def render_start(
     ]
     parts = [
         render_columns(rows),
-        "point an agent at it:",
+        "point an agent at it (all of it for every client: fetchd env):",
         f"  export HTTPS_PROXY={proxy} HTTP_PROXY={proxy} http_proxy={proxy}",
         "  export NO_PROXY=localhost,127.0.0.1,::1",
         f"  export SSL_CERT_FILE={ca} CURL_CA_BUNDLE={ca}",
