@@ -88,8 +88,9 @@ class GateHttp1Server(_http1.Http1Server):
         return self._line_is_read and parse_request_line(line.removesuffix(b"\r")) is None
 
     def send(self, event: Any) -> layer.CommandGenerator[None]:
-        """An answer cut short towards a client that reads until the close ends by a reset."""
-        if isinstance(event, ResponseProtocolError) and self._ends_by_close():
+        """An answer cut short, for a client that reads until the close, ends by a reset; a tunnel's end does not."""
+        cut = isinstance(event, ResponseProtocolError) and event.code is not ErrorCode.PASSTHROUGH_CLOSE
+        if cut and self._ends_by_close():
             session = session_of(self.context)
             if session is not None:
                 session.control.reset_client()

@@ -132,8 +132,8 @@ MACHINE_PATHS = re.compile(
         pytest.param(b"see /" + b"root/.cache", True, id="a home"),
         pytest.param(b'"/' + b'work/main"', True, id="a checkout"),
         pytest.param(b"/" + b"home/alice/x", True, id="a user's folder"),
-        pytest.param(b"https://host.example/work/x", False, id="the path of a URL"),
-        pytest.param(b"$HOME/work/x", False, id="a path below a variable"),
+        pytest.param(b"https://host.example/" + b"work/x", False, id="the path of a URL"),
+        pytest.param(b"$HOME/" + b"work/x", False, id="a path below a variable"),
         pytest.param(b"/usr/bin/env", False, id="a path every machine has"),
     ],
 )

@@ -41,3 +41,17 @@ async def test_a_hop_whose_client_leaves_is_closed_in_the_log(world: World) -> N
         held.open()
 
     assert (close["verdict"], close["rule"]) == ("allowed", None)
+
+
+def test_a_tunnel_of_an_http_1_0_client_ends_in_order(world: World) -> None:
+    """The end of a tunnel is no answer cut short: what was sent arrives, and the connection is closed."""
+    world.origin.route("/last-1.0", replies.text("x" * 50_000))
+    for _ in range(5):
+        with world.gateway.open() as client:
+            client.send(f"CONNECT {world.authority()} HTTP/1.0\r\n\r\n".encode())
+            assert client.read_response("CONNECT").status == 200
+            inside = client.start_tls("a.example", world.gateway.ca_path)
+            answer = inside.get("/last-1.0", world.authority(), [("Connection", "close")])
+            _, end = inside.receive_until_closed()
+
+            assert (len(answer.body), answer.complete, end) == (50_000, True, Closing.FIN)
