@@ -50,7 +50,7 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
     config = loaded.config
     async with AsyncExitStack() as stack:
         stack.enter_context(own_state_dir(state_dir))
-        tools_socket = listen_on("tools", config.daemon.host, config.daemon.port)
+        tools_socket = listen_on("tools", *config.daemon.endpoint)
         stack.callback(tools_socket.close)
         operator_socket = listen_on("operator", config.operator.host, config.operator.port)
         stack.callback(operator_socket.close)
@@ -65,7 +65,7 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         web_fetch = await stack.enter_async_context(open_web_fetch(Gateway(host, port, secret), log))
         caller = Caller(LOCAL_AGENT, config.profiles[config.daemon.profile])
         tools_app = await stack.enter_async_context(
-            open_tools_app(web_fetch, caller, [_shown(config.daemon.host)])
+            open_tools_app(web_fetch, caller, [_shown(config.daemon.endpoint.host)])
         )
         await stack.enter_async_context(serving(tools_app, tools_socket))
         is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)

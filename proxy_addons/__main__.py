@@ -4,8 +4,9 @@ import asyncio
 import logging
 import sys
 
+from proxy_addons.line_input import LineInput
 from proxy_addons.supervisor import serve
 
 if __name__ == "__main__":
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    sys.exit(asyncio.run(serve(sys.stdin.readline())))
+    sys.exit(asyncio.run(serve(LineInput(sys.stdin.fileno()))))

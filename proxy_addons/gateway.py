@@ -2,7 +2,8 @@
 
 A worker is a process of its own. It is told everything in one JSON line on standard input (`WorkerSpec`), says
 `ready` on standard output when it accepts clients, and stops when standard input ends: a worker never outlives the
-one who started it.
+one who started it. Each further line is a whole configuration whose rules replace those in force, answered by
+`reloaded`; a worker that cannot take one says nothing and ends.
 """
 
 import asyncio
@@ -48,14 +49,19 @@ from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa
 from proxy_addons.engine.loop import EgressLoop  # noqa: E402
 from proxy_addons.engine.next_layer import NextLayer  # noqa: E402
 from proxy_addons.engine.tls import GateTls  # noqa: E402
+from proxy_addons.line_input import LineInput  # noqa: E402
 from proxy_addons.own_addresses import Listener as OwnListener  # noqa: E402
 from proxy_addons.own_addresses import OwnAddresses  # noqa: E402
 from proxy_addons.policy.config import Config, parse_config  # noqa: E402
 from proxy_addons.policy.limits import IDLE_SECONDS  # noqa: E402
+from proxy_addons.policy.rulebook import CurrentRules, Rulebook  # noqa: E402
 from proxy_addons.resolve.dns_client import DnsClient  # noqa: E402
 from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers  # noqa: E402
 
 logger = logging.getLogger(__name__)
+
+MAX_LOOKUP_SECONDS = 3600.0
+"""The longest look-up limit that a profile can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +133,23 @@ class Gateway:
     def __init__(self, spec: WorkerSpec, sink: AuditSink) -> None:
         overrides.install_overrides()
         config = spec.config
+        self._ports = [port for _, port, _ in spec.listeners]
+        self.rules = CurrentRules(Rulebook(config, self._ports))
         self.sessions = Sessions()
-        audit = Audit(sink)
+        self._audit = audit = Audit(sink)
         self.master = master.Master(make_options(spec))
         self.master.options.changed.disconnect(self.master.addons._configure_all)
         self.master.addons = Dispatcher(self.master, self.sessions, audit)
         self._ledger = SqliteLedger(spec.ledger)
         own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
-        longest = max(profile.lookup_timeout for profile in config.profiles.values())
-        dialer = Dialer(DnsClient(_nameservers(config), limit=longest), own)
+        # Each look-up ends with its profile's own limit; profiles come and go with the rules.
+        dialer = Dialer(DnsClient(_nameservers(config), limit=MAX_LOOKUP_SECONDS), own)
         self.master.addons.add(
             core.Core(),
             proxyserver.Proxyserver(),
             NextLayer(self.sessions),
             Deadlines(self.sessions),
-            Identity(config.profiles, spec.secret),
+            Identity(self.rules, spec.secret),
             Admission(),
             Integrity(),
             Chains(self._ledger),
@@ -151,7 +159,7 @@ class Gateway:
             VerdictResponse(),
             Connecting(dialer, self.sessions, audit),
             audit,
-            GateTls(),
+            GateTls(config.tls.listener_certificate, config.tls.listener_key),
         )
         self.master.options.update(
             connection_strategy="lazy", tcp_timeout=int(IDLE_SECONDS), validate_inbound_headers=True
@@ -160,12 +168,12 @@ class Gateway:
         self._listeners = [
             Listener(
                 bind_listening_socket(host, port, shared=True),
-                Entry(host, port, f"{profile}@{port}", config.profiles[profile]),
+                Entry(host, port, self.rules, index, config.gateway.listeners[index].tls),
                 self.master,
                 self.sessions,
                 audit,
             )
-            for host, port, profile in spec.listeners
+            for index, (host, port, _) in enumerate(spec.listeners)
         ]
 
     async def run(self) -> None:
@@ -182,6 +190,16 @@ class Gateway:
                 session.control.abort("shutting down")
             self._ledger.close()
 
+    def replace_rules(self, rulebook: Rulebook) -> None:
+        """From here on every request is judged by `rulebook`; those under way go on under theirs."""
+        with suppress(AuditUnavailableError):  # then nothing is let through in any case
+            self._audit.event(None, "reload", "the rules were replaced")
+        self.rules.now = rulebook
+
+    def prepare_rules(self, config: Config) -> Rulebook:
+        """The rules of a configuration with the same listeners. Takes time: not for the event loop."""
+        return Rulebook(config, self._ports)
+
     def stop(self) -> None:
         """Shut down; safe to call more than once."""
         self.master.shutdown()
@@ -197,8 +215,8 @@ def _nameservers(config: Config) -> list[Nameserver]:
     return configured or list(load_system_nameservers())
 
 
-async def serve(spec: WorkerSpec) -> None:
-    """Run one worker until it is told to stop."""
+async def serve(spec: WorkerSpec, told: LineInput) -> None:
+    """Run one worker until it is told to stop. `told`: what comes after the spec."""
     keys = AuditKeys.load_or_create(spec.state_dir / "keys")
     log = _open_log(spec, keys)
     keeper = asyncio.create_task(log.run(), name="audit")
@@ -207,7 +225,8 @@ async def serve(spec: WorkerSpec) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
-        loop.add_reader(sys.stdin.fileno(), _stop_at_end_of_input, loop, gateway)
+        reloads = Reloads(gateway)
+        told.watch(loop, reloads.take, gateway.stop)
         await gateway.run()
     finally:
         keeper.cancel()
@@ -223,15 +242,39 @@ def _open_log(spec: WorkerSpec, keys: AuditKeys) -> AuditLog:
     return AuditLog.open(spec.state_dir / "audit", last, keys)
 
 
-def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, gateway: Gateway) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
-        gateway.stop()
+class Reloads:
+    """Takes configurations one after the other, each read off the event loop and put in force at once."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, line: str) -> None:
+        """One line of standard input: a configuration as JSON."""
+        task = asyncio.create_task(self._reload(line), name="reload")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self, line: str) -> None:
+        async with self._turn:
+            try:
+                rulebook = await asyncio.to_thread(self._read, line)
+                self._gateway.replace_rules(rulebook)
+            except Exception:  # law 5: rules that were ordered and cannot be had leave none to go on with
+                logger.exception("a configuration could not be taken; stopping")
+                self._gateway.stop()
+                return
+            print("reloaded", flush=True)  # noqa: T201 (the protocol with the supervisor)
+
+    def _read(self, line: str) -> Rulebook:
+        return self._gateway.prepare_rules(parse_config(json.loads(line), source="the supervisor"))
 
 
 def main() -> None:
     """Entry of the worker process."""
-    spec = parse_worker_spec(sys.stdin.readline())
+    told = LineInput(sys.stdin.fileno())
+    spec = parse_worker_spec(told.read_first())
     log_to_stderr()
     with asyncio.Runner(loop_factory=EgressLoop) as runner:
-        runner.run(serve(spec))
+        runner.run(serve(spec, told))

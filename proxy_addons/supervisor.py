@@ -6,6 +6,12 @@ Told everything in one JSON line on standard input, like a worker; answers on st
     {"event": "failed", "message": "...", "in_use": "127.0.0.1:3128"}
     {"event": "restarted", "worker": 1}
 
+Each further line of standard input is {"config": ..., "source": ...}: its rules replace those in force, all of them
+or none, and what cannot change while a gateway runs must be the same.
+
+    {"event": "reloaded"}
+    {"event": "refused", "message": "..."}
+
 Ends, and its workers with it, on SIGTERM, SIGINT or the end of standard input.
 """
 
@@ -14,7 +20,6 @@ import errno
 import fcntl
 import json
 import logging
-import os
 import secrets
 import signal
 import sys
@@ -35,7 +40,10 @@ from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.engine.listener import bind_listening_socket
 from proxy_addons.gateway import WorkerSpec, count_workers
-from proxy_addons.policy.config import Config, parse_config
+from proxy_addons.line_input import LineInput
+from proxy_addons.policy.config import Config, ConfigError, parse_config
+from proxy_addons.policy.config_checks import find_fixed
+from proxy_addons.running_worker import RunningWorker
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +105,9 @@ class Supervisor:
         self._stack = ExitStack()
         self._stopping = asyncio.Event()
         self._workers: set[asyncio.Task[None]] = set()
+        self._specs: list[WorkerSpec] = []
+        self._running: dict[int, RunningWorker] = {}
+        self._reloading = asyncio.Lock()
         self._lock_files: tuple[int, ...] = ()
 
     async def run(self) -> None:
@@ -105,9 +116,10 @@ class Supervisor:
             if not self._spec.private:
                 await self._lock(self._spec.state_dir)
             authority, specs = self._prepare()
+            self._specs = specs
             ready = [asyncio.get_running_loop().create_future() for _ in specs]
-            for index, spec in enumerate(specs):
-                task = asyncio.create_task(self._keep(index, spec, ready[index]), name=f"worker {index}")
+            for index in range(len(specs)):
+                task = asyncio.create_task(self._keep(index, ready[index]), name=f"worker {index}")
                 self._workers.add(task)
             try:
                 await self._await_ready(ready)
@@ -133,6 +145,25 @@ class Supervisor:
     def stop(self) -> None:
         """End the gateway."""
         self._stopping.set()
+
+    async def reload(self, text: str) -> None:
+        """Take the rules of another configuration, and say how that went."""
+        async with self._reloading:
+            if not self._specs:
+                say(event="refused", message="the gateway has not started yet")
+                return
+            try:
+                config = await asyncio.to_thread(_parse_reload, text)
+            except (ConfigError, ValueError, KeyError, TypeError) as error:
+                say(event="refused", message=str(error))
+                return
+            fixed = find_fixed(self._specs[0].config, config)
+            if fixed is not None:
+                say(event="refused", message=f"{fixed} cannot change while the gateway runs")
+                return
+            self._specs = [replace(spec, config=config) for spec in self._specs]
+            await asyncio.gather(*(worker.take(config) for worker in list(self._running.values())))
+            say(event="reloaded")
 
     # --- preparation ---------------------------------------------------------------------------------------------
 
@@ -232,23 +263,23 @@ class Supervisor:
             if not starting.cancelled():
                 starting.exception()  # looked at: no complaint of asyncio about one that nobody asked for
 
-    async def _keep(self, index: int, spec: WorkerSpec, ready: "asyncio.Future[None]") -> None:
+    async def _keep(self, index: int, ready: "asyncio.Future[None]") -> None:
         """One worker, again and again until the gateway stops."""
         delay = RESTART_DELAY
         while not self._stopping.is_set():
+            spec = self._specs[index]
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *self._worker,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 start_new_session=True, pass_fds=self._lock_files,
             )  # fmt: skip
-            said_ready = await self._watch_start(process, spec)
-            if said_ready:
+            if await self._watch_start(process, spec):
                 delay = RESTART_DELAY
                 if not ready.done():
                     ready.set_result(None)
                 else:
                     say(event="restarted", worker=index)
-                await self._until_end(process)
+                await self._attend(index, RunningWorker(process, spec.config))
             else:
                 await process.wait()
                 if not ready.done():
@@ -261,6 +292,17 @@ class Supervisor:
             logger.error("worker %d ended with status %s; starting it again", index, process.returncode)
             await asyncio.sleep(delay)
             delay = min(delay * 2, MAX_RESTART_DELAY)
+
+    async def _attend(self, index: int, worker: RunningWorker) -> None:
+        """Have a started worker take part in reloads until it ends."""
+        self._running[index] = worker
+        try:
+            await worker.take(
+                self._specs[index].config
+            )  # it may have been started with rules that are no more
+            await self._until_end(worker.process)
+        finally:
+            del self._running[index]
 
     @staticmethod
     async def _watch_start(process: asyncio.subprocess.Process, spec: WorkerSpec) -> bool:
@@ -300,27 +342,33 @@ def _state_error(state_dir: Path, error: OSError) -> SupervisorError:
     return SupervisorError(f"state directory {state_dir}: {error.strerror or error}")
 
 
+def _parse_reload(text: str) -> Config:
+    told: Mapping[str, Any] = json.loads(text)
+    return parse_config(told["config"], source=str(told.get("source", "configuration")))
+
+
 def say(**what: object) -> None:
     """One JSON line to whoever started us."""
     print(json.dumps(what), flush=True)  # noqa: T201 (the protocol with our parent)
 
 
-async def serve(text: str, worker: Sequence[str] = WORKER) -> int:
+async def serve(told: LineInput, worker: Sequence[str] = WORKER) -> int:
     """Run a gateway as told; the exit code. Tests put a faulty `worker` in place of the real one."""
     try:
-        supervisor = Supervisor(parse_gateway_spec(text), worker)
+        supervisor = Supervisor(parse_gateway_spec(told.read_first()), worker)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, supervisor.stop)
-        loop.add_reader(sys.stdin.fileno(), _stop_at_end_of_input, loop, supervisor)
+        reloads: set[asyncio.Task[None]] = set()
+
+        def take(line: str) -> None:
+            task = asyncio.create_task(supervisor.reload(line), name="reload")
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        told.watch(loop, take, supervisor.stop)
         await supervisor.run()
     except SupervisorError as error:
         say(event="failed", message=str(error), in_use=error.in_use)
         return 1
     return 0
-
-
-def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, supervisor: Supervisor) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
-        supervisor.stop()

@@ -16,8 +16,8 @@ from proxy_addons.engine.hops import Hop, Tunnel, hop_of
 from proxy_addons.engine.refusals import not_http
 from proxy_addons.engine.request_line import TargetForm
 from proxy_addons.policy.addresses import AnswerSet, decide_addresses
-from proxy_addons.policy.admission import LADDER, decide_target
-from proxy_addons.policy.limits import Profile
+from proxy_addons.policy.admission import LADDER, MONITORED, decide_target
+from proxy_addons.policy.limits import Mode, Profile
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 from proxy_addons.resolve.resolver import BadNameError, parse_labels
@@ -46,8 +46,8 @@ class Admission:
         verdict = _decide_connect(target, hop.profile)
         if verdict is not None:
             hop.refuse(verdict)
-            return
-        hop.session.tunnel = Tunnel(target)
+        if not hop.refused:
+            hop.session.tunnel = Tunnel(target, credential=hop.credential)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Find the target and walk the ladder."""
@@ -60,6 +60,7 @@ class Admission:
             hop.refuse(INVALID_URL)
             return
         verdict = decide_target(hop.target, hop.method, hop.profile)
+        hop.would_refuse = verdict.would_refuse
         if verdict.refused:
             hop.refuse(verdict)
 
@@ -102,6 +103,8 @@ def _decide_connect(target: Target, profile: Profile) -> Verdict | None:
     nameable = _is_dns_name(target.dns_name)
     rungs = _AT_CONNECT if nameable else _AT_CONNECT | {Rule.HOST}
     for check in LADDER:
+        if check.rule in MONITORED and profile.mode is Mode.MONITOR:
+            continue
         if check.rule in rungs and check.breaks(target, "CONNECT", profile):
             return refuse(check.rule, check.message(target, "CONNECT"), subject=target.authority)
     if nameable:

@@ -51,6 +51,7 @@ class Audit:
                 verdict=Outcome.REFUSED if refusal is not None else Outcome.ALLOWED,
                 rule=str(refusal.rule) if refusal is not None else None,
                 detail=refusal.message if refusal is not None else None,
+                would_refuse=str(hop.would_refuse) if hop.would_refuse is not None else None,
                 addresses=_addresses(hop),
                 status=RULES[refusal.rule].status
                 if refusal is not None and refusal.rule is not None

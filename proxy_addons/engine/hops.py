@@ -15,10 +15,12 @@ from mitmproxy.proxy.layer import Layer
 
 from proxy_addons.dial import DialReport, Judged
 from proxy_addons.engine.request_line import RequestLine
+from proxy_addons.policy.agents import Credential, Entrance
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.metering import BodyMeter
+from proxy_addons.policy.rulebook import CurrentRules
 from proxy_addons.policy.targets import Target
-from proxy_addons.policy.verdicts import Verdict
+from proxy_addons.policy.verdicts import Rule, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
 
 _KEY = "fetchd.hop"
@@ -26,12 +28,28 @@ _KEY = "fetchd.hop"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a listener stands for: where it is, whose requests come in there, under which profile."""
+    """A listener: where it is, and which of the rulebook's entrances it is. `tls`: it speaks nothing else."""
 
     host: str
     port: int
-    agent: str
-    profile: Profile
+    rules: CurrentRules
+    index: int
+    tls: bool = False
+
+    @property
+    def entrance(self) -> Entrance:
+        """What the rules in force say of it."""
+        return self.rules.now.entrances[self.index]
+
+    @property
+    def agent(self) -> str:
+        """What the log calls those who come in here and are not told apart."""
+        return self.entrance.name
+
+    @property
+    def profile(self) -> Profile:
+        """Judges them."""
+        return self.entrance.profile
 
 
 @dataclass(slots=True)
@@ -40,6 +58,8 @@ class Tunnel:
 
     target: Target
     refusal: Verdict | None = None
+    credential: Credential | None = None
+    """What the CONNECT said of who it is: the requests inside say nothing of that, and are judged by it each time."""
 
 
 class ConnectionControl(Protocol):
@@ -153,12 +173,16 @@ class Hop:
     """Event-loop time at which the hop's whole time is spent."""
     number: int = 0
     from_daemon: bool = False
+    credential: Credential | None = None
+    """What the request says of who it is."""
     line: RequestLine | None = None
     """The request line as it came (HTTP/1 only)."""
     target: Target | None = None
     shown: str | None = None
     """What stands for the URL in logs where there is no target."""
     refusal: Verdict | None = None
+    would_refuse: Rule | None = None
+    """The rule that a profile in monitor mode left unenforced."""
     decided: bool = False
     """The decision line is written."""
     decision: int | None = None
@@ -207,6 +231,8 @@ class Origin(Server):
     hop: Hop | None = None
     """The hop it was opened for."""
     report: DialReport | None = None
+    policy: str | None = None
+    """Version of the profile under which its peer was judged: no other may use it."""
     failure: Verdict | None = None
     """Why it could not be opened."""
     was_reset: bool = False

@@ -183,7 +183,8 @@ class GateHttpLayer(HttpLayer):
         """Tie the connection that `event` waits for to the hop that asked for it first."""
         for opening, waiting in self.waiting_for_establishment.items():
             if isinstance(opening, Origin) and any(waiter is event for waiter in waiting):
-                opening.hop = opening.hop or hop
+                if opening.hop is None:
+                    opening.hop, opening.policy = hop, hop.profile.version
                 hop.origin = opening
 
     def _reusable(self, event: GetHttpConnection, hop: Hop) -> Connection | None:

@@ -59,6 +59,8 @@ class NextLayer:
             return RefuseLayer(where, not_http("unexpected protocol"), session)
         if not data:
             return None
+        if session.entry.tls and not session.tls_to_listener and data[0] != 0x16:
+            return RefuseLayer(where, not_http("this listener speaks TLS only"), session)
         if data[0] == 0x16:
             return self._tls(question, session, data)
         if session.in_tls and where.client.alpn == b"h2":

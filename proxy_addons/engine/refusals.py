@@ -25,7 +25,7 @@ def not_http(detail: str) -> Verdict:
 
 def response_for(hop: Hop, verdict: Verdict) -> http.Response:
     """The HTTP answer to a refused hop."""
-    return _response(render_refusal(verdict, hop.context, hop.profile))
+    return _response(render_refusal(verdict, hop.context, hop.profile, retry_after=verdict.retry_after))
 
 
 def refuse_bytes(session: Session, verdict: Verdict) -> bytes:

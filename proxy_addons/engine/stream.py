@@ -7,10 +7,12 @@ body has begun, a reset. mitmproxy's own HTML error pages never leave.
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from mitmproxy import flow as mflow
 from mitmproxy import http
+from mitmproxy.connection import Connection
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers.http import HttpStream
@@ -52,6 +54,25 @@ def upstream_failed(hop: Hop) -> Verdict:
 def time_is_up(hop: Hop) -> Verdict:
     """The hop's whole time was spent before the answer was complete."""
     return refuse(Rule.TOTAL_TIMEOUT, f"request to {hop.display} timed out", failure=Failure.SOFT)
+
+
+@dataclass(eq=False)
+class GetJudgedConnection(mhttp.GetHttpConnection):
+    """Asks for an upstream connection whose peer was judged under `policy`, a version of a profile.
+
+    On one client connection requests may be of several agents, and the rules may change between two of them: a
+    connection that other rules allowed is not reused (SPEC 1.2).
+    """
+
+    policy: str = ""
+
+    def connection_spec_matches(self, connection: Connection) -> bool:
+        """As stock, and under the same rules."""
+        return (
+            isinstance(connection, Origin)
+            and connection.policy == self.policy
+            and super().connection_spec_matches(connection)
+        )
 
 
 class GateStream(HttpStream):
@@ -127,12 +148,13 @@ class GateStream(HttpStream):
 
     def _begin(self) -> None:
         session, request = self._session, self.flow.request
-        profile = session.entry.profile
+        entrance = session.entry.entrance
+        profile = entrance.profile
         loop = asyncio.get_running_loop()
         # mitmproxy's `method` is upper case whatever was sent; it goes out as sent, so that is what is judged.
         method = request.data.method.decode("ascii", "backslashreplace")
         self.hop = Hop(
-            session, secrets.token_hex(8), method, profile, session.entry.agent,
+            session, secrets.token_hex(8), method, profile, entrance.name,
             loop.time() + profile.total_timeout,
         )  # fmt: skip
         self.hop.line = None if request.is_http2 else session.line
@@ -156,8 +178,8 @@ class GateStream(HttpStream):
             hop.refuse(INTERNAL)
             yield from self._answer()
             return False
-        connection, error = yield mhttp.GetHttpConnection(
-            (target.dns_name, target.port), target.scheme == "https", None, "tcp"
+        connection, error = yield GetJudgedConnection(
+            (target.dns_name, target.port), target.scheme == "https", None, "tcp", hop.profile.version
         )
         if error is None and not isinstance(connection, Origin):
             hop.refuse(INTERNAL)

@@ -49,7 +49,9 @@ class GateTls(tlsconfig.TlsConfig):
     name = "tlsconfig"
     request = None  # type: ignore[assignment]  # the hook that answers CRL paths is taken out
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: str | None = None, key: str | None = None) -> None:
+        """certificate, key: PEM files to show at the listeners themselves, in place of leaves of our CA."""
+        self._certificate, self._key = certificate, key
         self._contexts: OrderedDict[tuple[str | None, str | None], SSL.Context] = OrderedDict()
 
     def tls_clienthello(self, hello: tls.ClientHelloData) -> None:
@@ -60,22 +62,21 @@ class GateTls(tlsconfig.TlsConfig):
         """Offer the client a leaf of our CA for the name it asked for."""
         where = tls_start.context
         name = where.server.address[0] if where.server.address else None
+        over_listener = len(where.layers) == 2
         key = (where.client.sni, name)
         context = self._contexts.get(key)
         if context is None:
-            context = self._contexts[key] = self._make_context(where)
+            context = self._contexts[key] = self._make_context(where, over_listener)
             if len(self._contexts) > MAX_CONTEXTS:
                 self._contexts.popitem(last=False)
         else:
             self._contexts.move_to_end(key)
         connection = tls_start.ssl_conn = SSL.Connection(context)
-        over_listener = len(where.layers) == 2
         # HTTP/2 is not spoken to the proxy itself, only inside a tunnel.
         connection.set_app_data(HTTP1 if over_listener else HTTP1_AND_2)
         connection.set_accept_state()
 
-    def _make_context(self, where: Context) -> SSL.Context:
-        entry = self.get_cert(where)
+    def _make_context(self, where: Context, over_listener: bool) -> SSL.Context:
         minimum = net_tls.Version[ctx.options.tls_version_client_min]
         # The undecorated function: stock shares one context between hosts and sets the leaf on each connection.
         context: SSL.Context = net_tls.create_client_proxy_context.__wrapped__(
@@ -90,6 +91,11 @@ class GateTls(tlsconfig.TlsConfig):
             extra_chain_certs=(),
             dhparams=self.certstore.dhparams,
         )
+        if over_listener and self._certificate is not None and self._key is not None:
+            context.use_certificate_chain_file(self._certificate)
+            context.use_privatekey_file(self._key)
+            return context
+        entry = self.get_cert(where)
         context.use_certificate(entry.cert.to_cryptography())
         context.use_privatekey(entry.privatekey)
         return context

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from .limits import Profile
+from .limits import Mode, Profile
 from .targets import Target, TargetParseError, parse_target
-from .verdicts import ALLOWED, Failure, Rule, Verdict, refuse
+from .verdicts import ALLOWED, Failure, Outcome, Rule, Verdict, refuse
 
 
 class Position(Enum):
@@ -73,6 +73,10 @@ LADDER: tuple[Check, ...] = (
 """Checks 2 to 7. Check 1 is the parse itself. As a redirect target every one of them is soft."""
 
 
+MONITORED = frozenset({Rule.METHOD, Rule.HOST})
+"""The rules that a profile in monitor mode only reports; all others it enforces."""
+
+
 class Admission(NamedTuple):
     """The verdict on a URL and, where it parsed, what it parsed to. A named tuple, as Target is."""
 
@@ -93,8 +97,12 @@ def decide_target(
     target: Target, method: str, profile: Profile, position: Position = Position.ARGUMENT
 ) -> Verdict:
     """Checks 2 to 7 on a parsed target."""
+    unenforced: Rule | None = None
     for check in LADDER:
         if check.breaks(target, method, profile):
+            if profile.mode is Mode.MONITOR and check.rule in MONITORED:
+                unenforced = unenforced or check.rule
+                continue
             failure = check.as_argument if position is Position.ARGUMENT else Failure.SOFT
             return refuse(check.rule, check.message(target, method), failure=failure, subject=target.display)
-    return ALLOWED
+    return ALLOWED if unenforced is None else Verdict(Outcome.ALLOWED, would_refuse=unenforced)

@@ -6,14 +6,17 @@ mapping ── config_schema (rows) ──► values ── checks between keys 
 an equal `Config`, which is how a parent hands it to its workers.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from .agents import Agent
 from .config_addresses import Endpoint, Listener
-from .config_forms import PROFILE_NAME, FormError, Json, nearest, render_toml
+from .config_checks import check_all
+from .config_document import render_profile
+from .config_forms import PROFILE_NAME, FormError, nearest, read_agent_name, render_toml
 from .config_schema import (
+    AGENT_TABLE,
     BUILT_IN,
     LIMITS,
     PROFILE_TABLE,
@@ -24,114 +27,70 @@ from .config_schema import (
     Key,
     profile_value,
 )
+from .config_values import Config, ConfigError, DaemonConfig, DnsConfig, GatewayConfig, TlsConfig
 from .hosts import HostRules
 from .limits import DEFAULT_PROFILE, Profile
 
+__all__ = ("BUILT_IN_SOURCE", "Config", "ConfigError", "DaemonConfig", "parse_config", "render_profile")
+
 MAX_PROFILES = 256
 """Each holds a prepared address table; far above what anyone tells apart."""
+MAX_AGENTS = 10_000
 
 BUILT_IN_SOURCE = "built-in configuration"
 
 
-class ConfigError(ValueError):
-    """The configuration cannot be used. `str()` is one line: the source, the key, what to write."""
-
-    def __init__(self, source: str, key: str, message: str) -> None:
-        self.source = source
-        self.key = key
-        self.message = message
-        super().__init__(": ".join(_printable(part) for part in (source, key, message) if part))
-
-
-def _printable(text: str) -> str:
-    """Nothing in a message may move a terminal's cursor or fake a second line."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:1000])
-    return shown if len(text) <= 1000 else f"{shown}…"
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayConfig:
-    """[gateway]. workers: None means one for each core, which the caller counts."""
-
-    listeners: tuple[Listener, ...]
-    workers: int | None
-    default_profile: str
-
-
-@dataclass(frozen=True, slots=True)
-class DnsConfig:
-    """[dns]. No nameservers: those of the system."""
-
-    nameservers: tuple[Endpoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TlsConfig:
-    """[tls]. extra_ca: paths of PEM files, absolute when read from a file."""
-
-    extra_ca: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Everything a file can say, each value under the path it has there."""
-
-    gateway: GatewayConfig
-    dns: DnsConfig
-    tls: TlsConfig
-    daemon: Listener
-    operator: Endpoint
-    profiles: Mapping[str, Profile]
-    """By name; always with `default`."""
-
-    @property
-    def document(self) -> dict[str, Json]:
-        """All of it as JSON can say it: a fresh copy, which `parse_config` reads back to an equal Config."""
-        return _render_document(self)
-
-
-def parse_config(mapping: Mapping[str, object], *, source: str, base: str = "") -> Config:
+def parse_config(
+    mapping: Mapping[str, object],
+    *,
+    source: str,
+    base: str = "",
+    added: Mapping[str, object] = MappingProxyType({}),
+    added_source: str = "",
+) -> Config:
     """Read a configuration as `tomllib` or `json` gives it; raises ConfigError.
 
     source: what errors call the file. base: the directory that paths are relative to; "" leaves them alone.
+    added: agents that the file does not hold, as its own tables of them; `added_source`: what errors call those.
     """
     _check_tables(mapping, source)
     values = {
         table: _read_table(table, keys, mapping.get(table, {}), source)
         for table, keys in TABLES.items()
-        if table != PROFILE_TABLE
+        if table not in (PROFILE_TABLE, AGENT_TABLE)
     }
-    gateway, daemon = values["gateway"], values["daemon"]
-    listeners = tuple(
-        Listener(one.host, one.port, one.profile or gateway["default_profile"])
-        for one in gateway["listeners"]
-    )
-    paths = tuple(
-        path if path.startswith("/") or not base else f"{base}/{path}" for path in values["tls"]["extra_ca"]
-    )
+    gateway = values["gateway"]
+    agents = _read_agents(mapping.get("agents", {}), gateway["default_profile"], source)
+    for name, agent in _read_agents(added, gateway["default_profile"], added_source).items():
+        if name in agents:
+            raise ConfigError(
+                source,
+                f"agents.{name}",
+                f"is in {added_source} too; remove this table, or: fetchd agent revoke {name}",
+            )
+        agents[name] = agent
     config = Config(
-        GatewayConfig(listeners, gateway["workers"], gateway["default_profile"]),
+        GatewayConfig(
+            tuple(_complete(one, gateway["default_profile"], agents) for one in gateway["listeners"]),
+            gateway["workers"],
+            gateway["default_profile"],
+        ),
         DnsConfig(values["dns"]["nameservers"]),
-        TlsConfig(paths),
-        Listener(daemon["listen"].host, daemon["listen"].port, daemon["profile"]),
+        _read_tls(values["tls"], source, base),
+        _read_daemon(values["daemon"]),
         values["operator"]["listen"],
+        MappingProxyType(agents),
         MappingProxyType(_read_profiles(mapping.get("profiles", {}), source)),
     )
-    _check_profiles_exist(config, source)
-    _check_addresses_differ(config, source)
+    check_all(config, source)
     return config
-
-
-def render_profile(profile: Profile) -> dict[str, Json]:
-    """Every limit of a profile as a document has it."""
-    return {key.name: key.form.dump(profile_value(profile, key.name)) for key in LIMITS}
 
 
 # --------------------------------------------------------------------------------------------------- reading
 
 
 def _check_tables(mapping: Mapping[str, object], source: str) -> None:
-    tables = [*dict.fromkeys(key.table for key in SETTINGS), "profiles"]
+    tables = [*dict.fromkeys(key.table for key in SETTINGS), "agents", "profiles"]
     for name in mapping:
         if name in tables:
             continue
@@ -164,6 +123,65 @@ def _explain_unknown(name: str, keys: Mapping[str, Key]) -> str:
     if name in UNCHANGEABLE and "schemes" in keys:
         return f"cannot be changed: {UNCHANGEABLE[name]}; remove this key"
     return f"no such key; {nearest(name, keys)}"
+
+
+def _complete(listener: Listener, default_profile: str, agents: Mapping[str, Agent]) -> Listener:
+    """A listener with the profile that the file leaves to others."""
+    agent = agents.get(listener.agent)
+    profile = agent.profile if agent is not None else listener.profile or default_profile
+    return listener._replace(profile=profile)
+
+
+def _read_tls(values: Mapping[str, Any], source: str, base: str) -> TlsConfig:
+    certificate, key = values["listener_certificate"], values["listener_key"]
+    if (certificate is None) != (key is None):
+        missing = "listener_key" if key is None else "listener_certificate"
+        raise ConfigError(
+            source, f"tls.{missing}", "is missing; listener_certificate and listener_key go together"
+        )
+
+    def resolve(path: str) -> str:
+        return path if path.startswith("/") or not base else f"{base}/{path}"
+
+    return TlsConfig(
+        tuple(map(resolve, values["extra_ca"])),
+        resolve(certificate) if certificate is not None else None,
+        resolve(key) if key is not None else None,
+    )
+
+
+def _read_daemon(values: Mapping[str, Any]) -> DaemonConfig:
+    end: Endpoint = values["listen"]
+    listener = Listener(
+        end.host, end.port, values["profile"], anonymous=values["anonymous"], tls=values["tls"]
+    )
+    return DaemonConfig(listener, values["names"])
+
+
+# ---------------------------------------------------------------------------------------------------- agents
+
+
+def _read_agents(tables: object, default_profile: str, source: str) -> dict[str, Agent]:
+    if not isinstance(tables, Mapping):
+        raise ConfigError(source, "agents", "write each agent as a table with the heading [agents.NAME]")
+    if len(tables) > MAX_AGENTS:
+        raise ConfigError(source, "agents", f"write at most {MAX_AGENTS} agents")
+    return {name: _read_agent(name, table, default_profile, source) for name, table in tables.items()}
+
+
+def _read_agent(name: str, table: object, default_profile: str, source: str) -> Agent:
+    shown = f"agents.{name}"
+    try:
+        read_agent_name(name)
+    except FormError:
+        raise ConfigError(
+            source,
+            shown,
+            "name an agent by a small letter, then small letters, digits, _ and -, 32 at most; local and unknown"
+            " are taken",
+        ) from None
+    values = _read_table(shown, TABLES[AGENT_TABLE], table, source)
+    return Agent(name, values["profile"] or default_profile, values["token_sha256"], values["sources"])
 
 
 # -------------------------------------------------------------------------------------------------- profiles
@@ -215,58 +233,3 @@ def _check_tightened(values: Mapping[str, Any], source: str) -> None:
                 f"{BUILT_IN} may only be tightened; write {key.tighten.value} {render_toml(key.default)}, the"
                 " built-in value, or use a profile of another name",
             )
-
-
-# ---------------------------------------------------------------------------------------------- between keys
-
-
-def _check_profiles_exist(config: Config, source: str) -> None:
-    named = [
-        ("gateway.default_profile", config.gateway.default_profile),
-        *((f"gateway.listeners[{i}].profile", one.profile) for i, one in enumerate(config.gateway.listeners)),
-        ("daemon.profile", config.daemon.profile),
-    ]
-    for key, name in named:
-        if name not in config.profiles:
-            defined = ", ".join(list(config.profiles)[:20])
-            raise ConfigError(
-                source, key, f"there is no profile {name}; add [profiles.{name}] or write one of {defined}"
-            )
-
-
-def _check_addresses_differ(config: Config, source: str) -> None:
-    """Of two sockets at one address the second fails to bind, or takes connections of the first."""
-    taken: dict[Endpoint, str] = {}
-    for key, endpoint in _listening(config):
-        if endpoint.port and endpoint in taken:
-            raise ConfigError(source, key, f"{endpoint} is {taken[endpoint]} already; write another port")
-        taken[endpoint] = key
-
-
-def _listening(config: Config) -> Iterator[tuple[str, Endpoint]]:
-    for index, listener in enumerate(config.gateway.listeners):
-        yield f"gateway.listeners[{index}].address", listener.endpoint
-    yield "daemon.listen", config.daemon.endpoint
-    yield "operator.listen", config.operator
-
-
-# --------------------------------------------------------------------------------------------------- writing
-
-
-def _render_document(config: Config) -> dict[str, Json]:
-    values = {
-        ("gateway", "listeners"): config.gateway.listeners,
-        ("gateway", "workers"): config.gateway.workers,
-        ("gateway", "default_profile"): config.gateway.default_profile,
-        ("dns", "nameservers"): config.dns.nameservers,
-        ("tls", "extra_ca"): config.tls.extra_ca,
-        ("daemon", "listen"): config.daemon.endpoint,
-        ("daemon", "profile"): config.daemon.profile,
-        ("operator", "listen"): config.operator,
-    }
-    document: dict[str, dict[str, Json]] = {key.table: {} for key in SETTINGS}
-    for key in SETTINGS:
-        value = values[key.table, key.name]
-        if value is not None:
-            document[key.table][key.name] = key.form.dump(value)
-    return {**document, "profiles": {name: render_profile(one) for name, one in config.profiles.items()}}

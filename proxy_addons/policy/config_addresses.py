@@ -14,6 +14,8 @@ from .config_forms import (
     Form,
     FormError,
     Json,
+    read_agent_name,
+    read_flag,
     read_host,
     read_list,
     read_port,
@@ -40,16 +42,28 @@ class Endpoint(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Where to listen, and the profile that judges what comes in there. Port 0: any free one."""
+    """Where to listen, and who comes in there. Port 0: any free one.
+
+    profile: judges whoever has no name of its own. agent: whose listener it is, "" for nobody's. anonymous: whether
+    requests without a name are served, None for the usual (see `config.admits_anonymous`). tls: nothing but TLS.
+    """
 
     host: str
     port: int
     profile: str
+    agent: str = ""
+    anonymous: bool | None = None
+    tls: bool = False
 
     @property
     def endpoint(self) -> Endpoint:
-        """Address and port without the profile."""
+        """Address and port alone."""
         return Endpoint(self.host, self.port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(self.host)
 
 
 def parse_plain_address(text: str) -> IPAddress | None:
@@ -60,6 +74,12 @@ def parse_plain_address(text: str) -> IPAddress | None:
         return IPAddress(text, flags=INET_PTON)
     except (AddrFormatError, ValueError):
         return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a plain address is one of 127.0.0.0/8 or ::1."""
+    ip = IPAddress(host)
+    return ip in IPNetwork("127.0.0.0/8") or ip == IPAddress("::1")
 
 
 def _read_network(value: object, *, bare: bool) -> IPNetwork:
@@ -109,11 +129,14 @@ def _read_endpoint(value: object, example: str, *, default_port: int | None, lea
 
 
 def _read_listen(value: object) -> Endpoint:
-    found = _read_endpoint(value, '"127.0.0.1:3128"', default_port=None, least_port=0)
-    ip = IPAddress(found.host)
-    if not (ip in IPNetwork("127.0.0.0/8") or ip == IPAddress("::1")):
+    return _read_endpoint(value, '"127.0.0.1:3128"', default_port=None, least_port=0)
+
+
+def _read_local_listen(value: object) -> Endpoint:
+    found = _read_listen(value)
+    if not is_loopback(found.host):
         raise FormError(
-            f"{found} is not loopback, and agents have no tokens yet, so anyone who reaches it could use it;"
+            f"{found} is not loopback, and whoever reaches the operator's listener can use it;"
             f' write a loopback address, such as "127.0.0.1:{found.port}"'
         )
     return found
@@ -123,7 +146,10 @@ def _read_nameserver(value: object) -> Endpoint:
     return _read_endpoint(value, '"127.0.0.1:5353", "[::1]:53" or "9.9.9.9"', default_port=53, least_port=1)
 
 
-LISTEN: Form[Endpoint] = Form("a loopback address and a port (0: any free port)", _read_listen, str)
+LISTEN: Form[Endpoint] = Form("an address and a port (0: any free port)", _read_listen, str)
+LOCAL_LISTEN: Form[Endpoint] = Form(
+    "a loopback address and a port (0: any free port)", _read_local_listen, str
+)
 NAMESERVERS: Form[tuple[Endpoint, ...]] = Form(
     f"a list of at most {MAX_NAMESERVERS} IP addresses, each with optional :port (53)",
     lambda value: read_list(value, _read_nameserver, most=MAX_NAMESERVERS),
@@ -133,9 +159,48 @@ NAMESERVERS: Form[tuple[Endpoint, ...]] = Form(
 
 def _read_listener(value: object) -> Listener:
     example = '{ address = "127.0.0.1:3128", profile = "default" }'
-    found = read_table(value, example, address=_read_listen, profile_optional=read_profile_name)
+    found = read_table(
+        value,
+        example,
+        address=_read_listen,
+        profile_optional=read_profile_name,
+        agent_optional=read_agent_name,
+        anonymous_optional=read_flag,
+        tls_optional=read_flag,
+    )
     endpoint: Endpoint = found["address"]
-    return Listener(endpoint.host, endpoint.port, found.get("profile", ""))
+    if "agent" in found and "profile" in found:
+        raise FormError("an agent has its own profile; remove this key, or agent", ".profile")
+    if "agent" in found and "anonymous" in found:
+        raise FormError("whoever comes in here is the agent; remove this key, or agent", ".anonymous")
+    return Listener(
+        endpoint.host,
+        endpoint.port,
+        found.get("profile", ""),
+        found.get("agent", ""),
+        found.get("anonymous"),
+        found.get("tls", False),
+    )
+
+
+def _dump_listener(listener: Listener) -> Json:
+    row: dict[str, Json] = {"address": str(listener.endpoint)}
+    if listener.agent:
+        row["agent"] = listener.agent
+    else:
+        row["profile"] = listener.profile
+    if listener.anonymous is not None:
+        row["anonymous"] = listener.anonymous
+    if listener.tls:
+        row["tls"] = True
+    return row
+
+
+SOURCES: Form[tuple[IPNetwork, ...]] = Form(
+    "a list of addresses and ranges",
+    lambda value: read_list(value, lambda one: _read_network(one, bare=True)),
+    lambda networks: [str(one.ip if one.first == one.last else one) for one in networks],
+)
 
 
 def _read_label(value: object) -> str:
@@ -188,9 +253,9 @@ def _dump_exception(hole: AddressException) -> Json:
 
 
 LISTENERS: Form[tuple[Listener, ...]] = Form(
-    "a list of one or more tables with address and profile",
+    "a list of one or more tables with address and, optional, profile or agent, anonymous, tls",
     lambda value: read_list(value, _read_listener, least=1),
-    lambda found: [{"address": str(one.endpoint), "profile": one.profile} for one in found],
+    lambda found: [_dump_listener(one) for one in found],
 )
 RANGES: Form[tuple[BlockedRange, ...]] = Form(
     "a list of ranges, each as a string or as a table with cidr and label",

@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import Any
 
+from .agents import AGENT_NAME, RESERVED_AGENTS
 from .hosts import HostPattern, HostPatternError, parse_host_pattern
 
 type Json = bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None
@@ -26,6 +28,7 @@ MAX_PATH = 4096
 """Characters of a path: PATH_MAX of Linux."""
 
 PROFILE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _METHOD = re.compile(r"[A-Z]+(-[A-Z]+)*")
 
 
@@ -97,9 +100,9 @@ def seconds(low: float, high: float) -> Form[float]:
     return Form(f"a number of seconds from {low:g} to {high:g}", read, float)
 
 
-def _read_flag(value: object) -> bool:
+def read_flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise FormError
+        raise FormError("write true or false")
     return value
 
 
@@ -109,8 +112,43 @@ def read_profile_name(value: object) -> str:
     return value
 
 
-FLAG: Form[bool] = Form("true or false", _read_flag, bool)
+def read_agent_name(value: object) -> str:
+    if not isinstance(value, str) or AGENT_NAME.fullmatch(value) is None or value in RESERVED_AGENTS:
+        raise FormError("write the name of an agent: a small letter, then small letters, digits, _ and -")
+    return value
+
+
+def _read_digest(value: object) -> str:
+    if not isinstance(value, str) or _DIGEST.fullmatch(value) is None:
+        raise FormError(
+            "write the SHA-256 of the token, 64 small hex digits; fetchd agent add makes and keeps one for you"
+        )
+    return value
+
+
+FLAG: Form[bool] = Form("true or false", lambda value: _bare(read_flag, value), bool)
 PROFILE: Form[str] = Form("the name of a profile", read_profile_name, str)
+DIGEST: Form[str] = Form("the SHA-256 of a token in hex", _read_digest, str)
+
+
+def _bare[T](read: Callable[[object], T], value: object) -> T:
+    """A value read for a key of its own, whose request says more than the reader can."""
+    try:
+        return read(value)
+    except FormError:
+        raise FormError from None
+
+
+def one_of[E: StrEnum](choices: type[E]) -> Form[E]:
+    """One name out of a closed set."""
+    quoted = " or ".join(f'"{choice}"' for choice in choices)
+
+    def read(value: object) -> E:
+        if not isinstance(value, str) or value not in list(choices):
+            raise FormError
+        return choices(value)
+
+    return Form(quoted, read, str)
 
 
 # ---------------------------------------------------------------------------------------- lists and tables
@@ -191,12 +229,26 @@ HOSTS: Form[tuple[HostPattern, ...]] = Form(
 )
 
 
+def _read_server_name(value: object) -> str:
+    """A name as clients write it in a Host field: a host pattern that is a name alone."""
+    pattern = read_host(value)
+    if pattern.subdomains or pattern.port is not None:
+        raise FormError('write a host name alone, such as "fetchd.internal"')
+    return pattern.suffix
+
+
+SERVER_NAMES: Form[tuple[str, ...]] = Form(
+    "a list of host names", lambda value: read_list(value, _read_server_name, most=64), list
+)
+
+
 def _read_path(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value or value.startswith("~"):
         raise FormError('write the path of a PEM file, such as "corporate-ca.pem"; ~ is not expanded')
     return value
 
 
+PATH: Form[str] = Form("the path of a PEM file, relative to the config file", _read_path, str)
 PATHS: Form[tuple[str, ...]] = Form(
     "a list of paths of PEM files, relative to the config file",
     lambda value: read_list(value, _read_path),

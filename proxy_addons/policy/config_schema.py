@@ -10,25 +10,32 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from .config_addresses import EXCEPTIONS, LISTEN, LISTENERS, NAMESERVERS, RANGES
+from .config_addresses import EXCEPTIONS, LISTEN, LISTENERS, LOCAL_LISTEN, NAMESERVERS, RANGES, SOURCES
 from .config_forms import (
+    DIGEST,
     FLAG,
     HOSTS,
     METHODS,
+    PATH,
     PATHS,
     PORTS,
     PROFILE,
+    SERVER_NAMES,
     Form,
     Json,
+    one_of,
     render_toml,
     seconds,
     some_of,
     whole,
 )
-from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, USER_AGENT, Profile
+from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile
 
 PROFILE_TABLE = "profiles.NAME"
 """Stands for the table of any one profile."""
+
+AGENT_TABLE = "agents.NAME"
+"""Stands for the table of any one agent."""
 
 BUILT_IN = "default"
 """The profile that is always there; a file may tighten it."""
@@ -124,6 +131,22 @@ SETTINGS: tuple[Key, ...] = (
         '["corporate-ca.pem"]',
         "Roots that origins may have beside the public ones.",
     ),
+    Key(
+        "tls",
+        "listener_certificate",
+        PATH,
+        None,
+        '"gateway.pem"',
+        "Certificate, with its chain, that listeners show to clients that speak TLS to them; not set: one of our CA.",
+    ),
+    Key(
+        "tls",
+        "listener_key",
+        PATH,
+        None,
+        '"gateway.key"',
+        "The private key of listener_certificate.",
+    ),
     Key("daemon", "listen", LISTEN, "127.0.0.1:3129", '"127.0.0.1:3129"', "Where the tools are served."),
     Key(
         "daemon",
@@ -131,12 +154,29 @@ SETTINGS: tuple[Key, ...] = (
         PROFILE,
         BUILT_IN,
         '"default"',
-        "The profile under which the daemon's own fetches are judged.",
+        "The profile of tool calls by whoever has no name.",
+    ),
+    Key(
+        "daemon",
+        "anonymous",
+        FLAG,
+        None,
+        "true",
+        "Whether callers without a name are served; not set: on loopback, and only while there are no agents.",
+    ),
+    Key("daemon", "tls", FLAG, False, "true", "Whether the tools are served over TLS alone."),
+    Key(
+        "daemon",
+        "names",
+        SERVER_NAMES,
+        [],
+        '["fetchd.internal"]',
+        "Names that clients call the tools by, beside the address and localhost.",
     ),
     Key(
         "operator",
         "listen",
-        LISTEN,
+        LOCAL_LISTEN,
         "127.0.0.1:3130",
         '"127.0.0.1:3130"',
         "Where the operator's page, metrics and health checks are served.",
@@ -146,7 +186,8 @@ SETTINGS: tuple[Key, ...] = (
 
 def _limit(name: str, form: Form[Any], example: str, tighten: Tighten, doc: str) -> Key:
     """A row whose default is what the built-in profile has."""
-    default = form.dump(profile_value(DEFAULT_PROFILE, name))
+    value = profile_value(DEFAULT_PROFILE, name)
+    default = None if value is None else form.dump(value)
     return Key(PROFILE_TABLE, name, form, default, example, doc, tighten)
 
 
@@ -239,12 +280,76 @@ LIMITS: tuple[Key, ...] = (
         Tighten.NEVER,
         "Blocked addresses (or ranges) that a host may have all the same, at one port or at all.",
     ),
+    _limit(
+        "mode",
+        one_of(Mode),
+        '"monitor"',
+        Tighten.NEVER,
+        "In monitor, what the host and method rules would refuse is let through and audited as would_refuse; all"
+        " else holds.",
+    ),
+    _limit(
+        "tools",
+        some_of(*TOOLS, least=0),
+        '["web_fetch"]',
+        Tighten.FEWER,
+        "The daemon's tools that agents may call.",
+    ),
+    _limit(
+        "concurrent_hops",
+        whole(1, 100_000),
+        "16",
+        Tighten.FREE,
+        "Requests of one agent under way at the same time; not set: no limit.",
+    ),
+    _limit(
+        "requests_per_minute",
+        whole(1, 10_000_000),
+        "600",
+        Tighten.FREE,
+        "Requests of one agent in any 60 seconds; not set: no limit.",
+    ),
+    _limit(
+        "bytes_per_day",
+        whole(1, TIB, "bytes"),
+        "1_073_741_824",
+        Tighten.FREE,
+        "Bytes of bodies, both ways as they are on the wire, of one agent in a day (UTC); not set: no limit.",
+    ),
 )
 
+AGENT_KEYS: tuple[Key, ...] = (
+    Key(
+        AGENT_TABLE,
+        "profile",
+        PROFILE,
+        None,
+        '"research"',
+        "The profile that judges the agent's requests and tool calls; not set: default_profile.",
+    ),
+    Key(
+        AGENT_TABLE,
+        "token_sha256",
+        DIGEST,
+        None,
+        '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
+        "Digest of the agent's token; not set: it has none here.",
+    ),
+    Key(
+        AGENT_TABLE,
+        "sources",
+        SOURCES,
+        [],
+        '["172.20.0.5", "172.21.0.0/24"]',
+        "Addresses from which requests without a token are the agent's.",
+    ),
+)
+
+_ALL = (*SETTINGS, *AGENT_KEYS, *LIMITS)
 TABLES: Mapping[str, Mapping[str, Key]] = MappingProxyType(
     {
-        table: MappingProxyType({key.name: key for key in (*SETTINGS, *LIMITS) if key.table == table})
-        for table in dict.fromkeys(key.table for key in (*SETTINGS, *LIMITS))
+        table: MappingProxyType({key.name: key for key in _ALL if key.table == table})
+        for table in dict.fromkeys(key.table for key in _ALL)
     }
 )
 """The rows by table and name, in the order of documentation."""

@@ -4,6 +4,7 @@ Sizes are bytes, times are seconds. What no profile may change stands here as co
 """
 
 from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
 from hashlib import sha256
 
 from .addresses import AddressException, AddressTable, BlockedRange
@@ -31,6 +32,17 @@ MAX_HEAD_BYTES = 64 << 10
 """Request and response heads, both ways: what common servers grant (8 to 64 KiB), at the generous end."""
 
 
+TOOLS = ("web_fetch",)
+"""The tools of the daemon that a profile may list."""
+
+
+class Mode(StrEnum):
+    """What the `host` and `method` rules do: refuse, or let pass and be audited as what they would have refused."""
+
+    ENFORCE = "enforce"
+    MONITOR = "monitor"
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Every limit of one profile (SPEC 1).
@@ -39,7 +51,8 @@ class Profile:
     request_cap bytes. upgrades: protocol names that may follow a 101. hosts: allow and deny patterns.
     credential_hosts: hosts that may receive credentials. byte_cap: decompressed bytes of an answer, exactly the
     cap accepted. lookup/connect/total_timeout: seconds a hop. blocked_extra: ranges beside the 30 built in.
-    exceptions: named holes in the blocked table.
+    exceptions: named holes in the blocked table. mode: see Mode. tools: those its agents may call.
+    concurrent_hops, requests_per_minute, bytes_per_day: budgets of each agent under this profile, None for no limit.
     """
 
     name: str
@@ -57,9 +70,23 @@ class Profile:
     total_timeout: float = 20.0
     blocked_extra: tuple[BlockedRange, ...] = ()
     exceptions: tuple[AddressException, ...] = ()
+    mode: Mode = Mode.ENFORCE
+    tools: frozenset[str] = frozenset(TOOLS)
+    concurrent_hops: int | None = None
+    requests_per_minute: int | None = None
+    bytes_per_day: int | None = None
     addresses: AddressTable = field(init=False, repr=False, compare=False)
     version: str = field(init=False, compare=False)
     """Digest of every limit: two profiles with the same limits have the same version."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether anything of an agent's hops under this profile is counted over time."""
+        return (
+            self.concurrent_hops is not None
+            or self.requests_per_minute is not None
+            or self.bytes_per_day is not None
+        )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "addresses", AddressTable(self.blocked_extra))

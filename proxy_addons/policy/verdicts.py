@@ -102,7 +102,8 @@ class Verdict:
     """The answer of policy to one question about one hop.
 
     `subject` is what the verdict is about, in a form fit for logs (a display URL, a host). `rule`, `failure`
-    and a non-empty `message` are set exactly when the outcome is REFUSED.
+    and a non-empty `message` are set exactly when the outcome is REFUSED. `would_refuse`: the rule that would have
+    refused if the profile did not only monitor. `retry_after`: seconds until the same may be asked again.
     """
 
     outcome: Outcome
@@ -110,6 +111,8 @@ class Verdict:
     message: str = ""
     failure: Failure | None = None
     subject: str = ""
+    would_refuse: Rule | None = None
+    retry_after: int | None = None
 
     @property
     def refused(self) -> bool:

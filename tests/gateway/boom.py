@@ -268,9 +268,10 @@ def main() -> None:
         _work(sys.argv[2])
         return
     from proxy_addons import supervisor
+    from proxy_addons.line_input import LineInput
 
     command = ("-m", "tests.gateway.boom", "--worker", sys.argv[1])
-    sys.exit(asyncio.run(supervisor.serve(sys.stdin.readline(), command)))
+    sys.exit(asyncio.run(supervisor.serve(LineInput(sys.stdin.fileno()), command)))
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ def main() -> int:
         gateway.main()
         return 0
     from proxy_addons import supervisor
+    from proxy_addons.line_input import LineInput
 
-    return asyncio.run(supervisor.serve(sys.stdin.readline(), ("-m", MODULE, "worker", *settings)))
+    return asyncio.run(supervisor.serve(LineInput(sys.stdin.fileno()), ("-m", MODULE, "worker", *settings)))
 
 
 if __name__ == "__main__":

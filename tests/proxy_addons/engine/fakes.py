@@ -11,7 +11,9 @@ from mitmproxy.proxy.events import Event
 from mitmproxy.test import tflow
 
 from proxy_addons.engine.hops import Entry, Hop, Origin, Session, Sessions, attach_hop
+from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.limits import DEFAULT_PROFILE
+from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 from proxy_addons.policy.verdicts import Verdict
 from proxy_addons.policy.wire import HopContext
 
@@ -70,13 +72,16 @@ class NotedRecorder:
         self._note(name, detail)
 
 
+RULES = CurrentRules(Rulebook(parse_config({}, source="test")))
+
+
 class Stage:
     """One session with one hop of it, known to `sessions`."""
 
     def __init__(self) -> None:
         self.control, self.recorder = NotedControl(), NotedRecorder()
         self.client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), state=ConnectionState.OPEN)
-        entry = Entry("127.0.0.1", 2, "agent", DEFAULT_PROFILE)
+        entry = Entry("127.0.0.1", 2, RULES, 0)
         self.session = Session(self.client, entry, self.control, self.recorder)
         self.sessions = Sessions()
         self.sessions.add(self.session)

@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from netaddr import IPNetwork
 
 from proxy_addons.policy.addresses import AddressException, BlockedRange
+from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError, parse_config, render_profile
 from proxy_addons.policy.config_addresses import Endpoint, Listener
 from proxy_addons.policy.config_forms import render_toml
-from proxy_addons.policy.config_schema import LIMITS, SETTINGS, UNCHANGEABLE, Tighten, profile_value
+from proxy_addons.policy.config_schema import (
+    AGENT_KEYS,
+    LIMITS,
+    SETTINGS,
+    UNCHANGEABLE,
+    Tighten,
+    profile_value,
+)
 from proxy_addons.policy.hosts import parse_host_pattern
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 
@@ -53,7 +61,7 @@ BAD = load_bad_files()
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "a name cannot fake a second line": (
         {"tls": {"a\nb\x1b[1m": 1}},
-        "tls.a\\nb\\x1b[1m: no such key; write one of extra_ca",
+        "tls.a\\nb\\x1b[1m: no such key; write one of extra_ca, listener_certificate, listener_key",
     ),
     "a host of 301 characters": (
         limits(allow_hosts=["a" * 301]),
@@ -99,6 +107,7 @@ LOOSER = {
     "connect_timeout": 5.001,
     "total_timeout": 20.001,
     "exceptions": [{"host": "a.example", "address": "10.0.0.7"}],
+    "mode": "monitor",
 }
 TIGHTER: dict[str, Any] = {
     "schemes": ["https"],
@@ -111,11 +120,16 @@ TIGHTER: dict[str, Any] = {
     "connect_timeout": 4,
     "total_timeout": 19.999,
     "blocked_extra": ["168.63.129.16/32"],
+    "tools": [],
+    "concurrent_hops": 1,
+    "requests_per_minute": 1,
+    "bytes_per_day": 1,
 }
 
 
 def test_every_limit_has_a_row_that_loosens_or_tightens_it():
-    assert set(LOOSER) == {key.name for key in LIMITS if key.tighten is not Tighten.FREE}
+    # Of the tools there are, the built-in profile has all.
+    assert set(LOOSER) | {"tools"} == {key.name for key in LIMITS if key.tighten is not Tighten.FREE}
     assert set(LOOSER) | set(TIGHTER) == {key.name for key in LIMITS}
 
 
@@ -156,21 +170,35 @@ def test_nothing_written_is_the_built_in_configuration():
     assert config.gateway.default_profile == "default"
     assert config.dns.nameservers == ()
     assert config.tls.extra_ca == ()
-    assert config.daemon == Listener("127.0.0.1", 3129, "default")
+    assert config.daemon.listener == Listener("127.0.0.1", 3129, "default")
     assert config.operator == Endpoint("127.0.0.1", 3130)
     assert config.profiles == {"default": DEFAULT_PROFILE}
 
 
 FULL: dict[str, Any] = {
     "gateway": {
-        "listeners": [{"address": "127.0.0.1:1"}, {"address": "[::1]:1", "profile": "default"}],
+        "listeners": [
+            {"address": "127.0.0.1:1"},
+            {"address": "[::1]:1", "profile": "default", "anonymous": False},
+            {"address": "0.0.0.0:2", "agent": "reader", "tls": True},
+        ],
         "workers": 64,
         "default_profile": "p",
     },
     "dns": {"nameservers": ["127.0.0.1:5353", "[::1]", "9.9.9.9"]},
-    "tls": {"extra_ca": ["a.pem", "/b.pem"]},
-    "daemon": {"listen": "127.255.255.255:65535", "profile": "p"},
+    "tls": {"extra_ca": ["a.pem", "/b.pem"], "listener_certificate": "c.pem", "listener_key": "/c.key"},
+    "daemon": {
+        "listen": "127.255.255.255:65535",
+        "profile": "p",
+        "anonymous": True,
+        "tls": True,
+        "names": ["fetchd.internal"],
+    },
     "operator": {"listen": "[::1]:0"},
+    "agents": {
+        "reader": {"profile": "default", "token_sha256": "0" * 64, "sources": ["10.0.0.7", "fd00::/8"]},
+        "bare": {},
+    },
     "profiles": {
         "default": {"byte_cap": 1},
         "p": {
@@ -192,6 +220,11 @@ FULL: dict[str, Any] = {
                 {"host": "a.example", "address": "10.0.0.7", "port": 65535},
                 {"host": "*.b.example", "address": "fd00::/8"},
             ],
+            "mode": "monitor",
+            "tools": [],
+            "concurrent_hops": 1,
+            "requests_per_minute": 2,
+            "bytes_per_day": 3,
         },
     },
 }
@@ -199,11 +232,21 @@ FULL: dict[str, Any] = {
 
 def test_every_key_reaches_its_value():
     config = parse_config(FULL, source=SOURCE, base="/etc/fetchd")
-    assert config.gateway.listeners == (Listener("127.0.0.1", 1, "p"), Listener("::1", 1, "default"))
+    assert config.gateway.listeners == (
+        Listener("127.0.0.1", 1, "p"),
+        Listener("::1", 1, "default", anonymous=False),
+        Listener("0.0.0.0", 2, "default", agent="reader", tls=True),
+    )
+    assert config.agents == {
+        "reader": Agent("reader", "default", "0" * 64, (IPNetwork("10.0.0.7/32"), IPNetwork("fd00::/8"))),
+        "bare": Agent("bare", "p"),
+    }
+    assert (config.tls.listener_certificate, config.tls.listener_key) == ("/etc/fetchd/c.pem", "/c.key")
+    assert config.daemon.names == ("fetchd.internal",)
     assert (config.gateway.workers, config.gateway.default_profile) == (64, "p")
     assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
     assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
-    assert config.daemon == Listener("127.255.255.255", 65535, "p")
+    assert config.daemon.listener == Listener("127.255.255.255", 65535, "p", anonymous=True, tls=True)
     assert config.operator == Endpoint("::1", 0)
     assert config.profiles["default"].byte_cap == 1
     profile = config.profiles["p"]
@@ -224,6 +267,8 @@ def test_every_key_reaches_its_value():
         BlockedRange("::/0", "blocked by the profile"),
         BlockedRange("0.0.0.0/0", "all of it"),
     )
+    assert (profile.mode, profile.tools) == ("monitor", frozenset())
+    assert (profile.concurrent_hops, profile.requests_per_minute, profile.bytes_per_day) == (1, 2, 3)
     assert profile.exceptions == (
         AddressException(parse_host_pattern("a.example"), IPNetwork("10.0.0.7/32"), 65535),
         AddressException(parse_host_pattern("*.b.example"), IPNetwork("fd00::/8"), None),
@@ -244,7 +289,7 @@ def test_free_ports_may_be_asked_for_more_than_once():
             "operator": {"listen": free},
         }
     )
-    assert config.daemon.port == config.operator.port == 0
+    assert config.daemon.endpoint.port == config.operator.port == 0
 
 
 @pytest.mark.parametrize("mapping", [{}, FULL], ids=["defaults", "every key"])
@@ -258,14 +303,14 @@ def test_the_document_is_the_configuration(mapping):
 
 def test_the_document_writes_every_key():
     document = json.loads(json.dumps(parse(FULL).document))
-    assert {(t, k) for t, keys in document.items() if t != "profiles" for k in keys} == {
+    assert {(t, k) for t, keys in document.items() if t not in ("agents", "profiles") for k in keys} == {
         (key.table, key.name) for key in SETTINGS
     }
-    assert set(render_profile(DEFAULT_PROFILE)) == {key.name for key in LIMITS}
+    assert set(render_profile(DEFAULT_PROFILE)) == {key.name for key in LIMITS if key.default is not None}
 
 
 def test_each_example_is_good_and_each_default_reads_as_itself():
-    for key in (*SETTINGS, *LIMITS):
+    for key in (*SETTINGS, *AGENT_KEYS, *LIMITS):
         example = tomllib.loads(f"v = {key.example}")["v"]
         key.form.read(example)
         if key.default is not None:

@@ -40,6 +40,11 @@ def test_the_default_profile_is_the_table_of_the_contract() -> None:
         "total_timeout": 20,
         "blocked_extra": (),
         "exceptions": (),
+        "mode": "enforce",
+        "tools": {"web_fetch"},
+        "concurrent_hops": None,
+        "requests_per_minute": None,
+        "bytes_per_day": None,
     }
 
 
@@ -85,6 +90,11 @@ OTHER_VALUES: dict[str, list[Any]] = {
         (hole(port=443),),
         (hole(), hole(port=443)),
     ],
+    "mode": [limits.Mode.MONITOR],
+    "tools": [frozenset()],
+    "concurrent_hops": [1, 2],
+    "requests_per_minute": [1, 2],
+    "bytes_per_day": [1, 2],
 }
 
 

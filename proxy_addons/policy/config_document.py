@@ -1,0 +1,52 @@
+"""A configuration back to a document: what `parse_config` reads to an equal one."""
+
+from typing import TYPE_CHECKING
+
+from .agents import Agent
+from .config_forms import Json
+from .config_schema import AGENT_TABLE, LIMITS, SETTINGS, TABLES, profile_value
+from .limits import Profile
+
+if TYPE_CHECKING:
+    from .config_values import Config
+
+
+def render_profile(profile: Profile) -> dict[str, Json]:
+    """Every limit of a profile as a document has it."""
+    values = ((key, profile_value(profile, key.name)) for key in LIMITS)
+    return {key.name: key.form.dump(value) for key, value in values if value is not None}
+
+
+def render_document(config: "Config") -> dict[str, Json]:
+    """The whole configuration in JSON's terms, defaults written out."""
+    values = {
+        ("gateway", "listeners"): config.gateway.listeners,
+        ("gateway", "workers"): config.gateway.workers,
+        ("gateway", "default_profile"): config.gateway.default_profile,
+        ("dns", "nameservers"): config.dns.nameservers,
+        ("tls", "extra_ca"): config.tls.extra_ca,
+        ("tls", "listener_certificate"): config.tls.listener_certificate,
+        ("tls", "listener_key"): config.tls.listener_key,
+        ("daemon", "listen"): config.daemon.endpoint,
+        ("daemon", "profile"): config.daemon.profile,
+        ("daemon", "anonymous"): config.daemon.listener.anonymous,
+        ("daemon", "tls"): config.daemon.listener.tls,
+        ("daemon", "names"): config.daemon.names,
+        ("operator", "listen"): config.operator,
+    }
+    document: dict[str, dict[str, Json]] = {key.table: {} for key in SETTINGS}
+    for key in SETTINGS:
+        value = values[key.table, key.name]
+        if value is not None:
+            document[key.table][key.name] = key.form.dump(value)
+    return {
+        **document,
+        "agents": {name: _render_agent(one) for name, one in config.agents.items()},
+        "profiles": {name: render_profile(one) for name, one in config.profiles.items()},
+    }
+
+
+def _render_agent(agent: Agent) -> dict[str, Json]:
+    values = {"profile": agent.profile, "token_sha256": agent.token_sha256, "sources": agent.sources}
+    keys = TABLES[AGENT_TABLE]
+    return {name: keys[name].form.dump(value) for name, value in values.items() if value is not None}
