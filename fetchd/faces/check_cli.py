@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,7 +39,8 @@ class Finding:
     name: NameFinding | None = None
 
     def render_json(self) -> str:
-        """One line of ASCII; the keys of a name's addresses only where DNS was asked."""
+        """One line of ASCII; the keys of a name's addresses only where DNS was asked, that of
+        a rule left unenforced only where there is one."""
         verdict = self.verdict
         document: dict[str, object] = {
             "url": self.url,
@@ -50,6 +51,8 @@ class Finding:
             "host": (self.target.host or None) if self.target is not None else None,
             "port": self.target.port if self.target is not None else None,
         }
+        if verdict.would_refuse is not None:
+            document["would_refuse"] = verdict.would_refuse
         if self.name is not None:
             document["addresses"] = self.name.allowed
             document["dropped"] = [{"address": one, "range": row} for one, row in self.name.dropped]
@@ -63,6 +66,8 @@ class Finding:
         if self.verdict.rule is not None:
             rows += [("rule", self.verdict.rule.value), ("message", self.verdict.message)]
             rows += [("failure", self.verdict.failure.value)] if self.verdict.failure is not None else []
+        if self.verdict.would_refuse is not None:
+            rows.append(("monitor", f"not enforced, would refuse by {self.verdict.would_refuse}"))
         if self.name is not None:
             rows += [("address", address) for address in self.name.allowed]
             rows += [("dropped", f"{address} in range {row}") for address, row in self.name.dropped]
@@ -77,7 +82,8 @@ def decide_finding(url: str, profile: Profile, lookup: NameLookup | None = None)
     if lookup is None or admission.verdict.refused or target is None or target.port is None:
         return Finding(url, admission.verdict, target)
     name = lookup.ask(target.dns_name, target.port)
-    return Finding(url, name.verdict, target, name)
+    verdict = replace(name.verdict, would_refuse=admission.verdict.would_refuse)
+    return Finding(url, verdict, target, name)
 
 
 def decide_lines(lines: BinaryIO, profile: Profile, lookup: NameLookup | None = None) -> Iterator[Finding]:

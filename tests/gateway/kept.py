@@ -15,11 +15,12 @@ from tests.kit.gateway import World
 class KeptClient:
     """One connection to the gateway, or one tunnel for each host and port, used again and again.
 
-    Not for `websocket`, whose connection serves one request.
+    Not for `websocket`, whose connection serves one request. credentials: sent beside each URL, or each CONNECT.
     """
 
-    def __init__(self, world: World, entry: Entry, *, listener: int = OPEN) -> None:
+    def __init__(self, world: World, entry: Entry, *, listener: int = OPEN, credentials: Pairs = ()) -> None:
         assert entry is not Entry.WEBSOCKET
+        self._credentials = credentials
         self._world, self.entry, self._listener = world, entry, listener
         self._stack = ExitStack()
         self._tunnels: dict[str, RawConnection | H2Client] = {}
@@ -45,7 +46,7 @@ class KeptClient:
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         if self.entry in (Entry.ABSOLUTE_HTTP, Entry.ABSOLUTE_HTTPS, Entry.TLS_LISTENER):
             proxy = self._proxy = self._proxy or self._open()
-            proxy.request(method, url, parts.netloc, headers, body)
+            proxy.request(method, url, parts.netloc, [*self._credentials, *headers], body)
             return proxy.read_response(method)
         inside = self._tunnels.get(parts.netloc)
         if inside is None:
@@ -85,7 +86,8 @@ class KeptClient:
     def _tunnel(self, netloc: str, host: str) -> RawConnection | H2Client | Response:
         outer = self._open()
         default = 80 if self.scheme == "http" else 443
-        answer = outer.connect(netloc if ":" in netloc.rpartition("]")[2] else f"{netloc}:{default}")
+        authority = netloc if ":" in netloc.rpartition("]")[2] else f"{netloc}:{default}"
+        answer = outer.connect(authority, headers=self._credentials)
         if answer.status != 200:
             return answer
         if self.entry is Entry.CONNECT_PLAIN:

@@ -227,9 +227,11 @@ class RawConnection:
         return self.sock.selected_alpn_protocol() if isinstance(self.sock, ssl.SSLSocket) else None
 
 
-def open_connection(host: str, port: int, timeout: float = PATIENCE) -> RawConnection:
-    """A TCP connection to a proxy; every later wait is bounded by `timeout` seconds."""
-    sock = socket.create_connection((host, port), timeout)
+def open_connection(
+    host: str, port: int, timeout: float = PATIENCE, *, source: str | None = None
+) -> RawConnection:
+    """A TCP connection to a proxy, from the address `source`; later waits are bounded by `timeout` seconds."""
+    sock = socket.create_connection((host, port), timeout, (source, 0) if source is not None else None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return RawConnection(sock)
 

@@ -90,6 +90,20 @@ class GatewayProcess:
             START_SECONDS,
         )
 
+    def reload(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Have it take the rules of `config`; what it says of that."""
+        assert self.process.stdin is not None
+        before = self._outcomes()
+        self.process.stdin.write(json.dumps({"config": dict(config), "source": "test"}) + "\n")
+        self.process.stdin.flush()
+        self._watch.wait_sync(
+            lambda: len(self._outcomes()) > len(before), "the outcome of a reload", START_SECONDS
+        )
+        return self._outcomes()[-1]
+
+    def _outcomes(self) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] in ("reloaded", "refused", "ended")]
+
     def audit(self) -> list[dict[str, Any]]:
         """Every audit line so far, all chains, by time."""
         lines = []

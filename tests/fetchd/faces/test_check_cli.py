@@ -272,3 +272,16 @@ def test_a_resolver_that_cannot_be_run_is_no_verdict(monkeypatch):
     result = run("--resolve", "--json", "-", stdin='"https://a.example/"\n"https://127.1/"\n')
     assert [json.loads(line)["rule"] for line in result.stdout.splitlines()] == ["internal", "ip-literal"]
     assert result.exit_code == 0
+
+
+def test_a_rule_that_is_only_monitored_is_said(tmp_path):
+    config = tmp_path / "fetchd.toml"
+    config.write_text('[profiles.watch]\nmode = "monitor"\ndeny_hosts = ["a.example"]\n')
+    arguments = ("--profile", "watch", "--config", str(config))
+    found = run("https://a.example/", *arguments)
+    assert (found.exit_code, found.stdout.splitlines()[2]) == (
+        0,
+        "monitor  not enforced, would refuse by host",
+    )
+    assert json.loads(run("--json", "https://a.example/", *arguments).stdout)["would_refuse"] == "host"
+    assert "would_refuse" not in json.loads(run("--json", "https://b.example/", *arguments).stdout)
