@@ -16,7 +16,7 @@ from proxy_addons.engine.hops import Hop, Tunnel, hop_of
 from proxy_addons.engine.refusals import not_http
 from proxy_addons.engine.request_line import TargetForm
 from proxy_addons.policy.addresses import AnswerSet, decide_addresses
-from proxy_addons.policy.admission import LADDER, MONITORED, decide_target
+from proxy_addons.policy.admission import LADDER, decide_target
 from proxy_addons.policy.limits import Mode, Profile
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
@@ -103,7 +103,7 @@ def _decide_connect(target: Target, profile: Profile) -> Verdict | None:
     nameable = _is_dns_name(target.dns_name)
     rungs = _AT_CONNECT if nameable else _AT_CONNECT | {Rule.HOST}
     for check in LADDER:
-        if check.rule in MONITORED and profile.mode is Mode.MONITOR:
+        if check.monitored and profile.mode is Mode.MONITOR:
             continue
         if check.rule in rungs and check.breaks(target, "CONNECT", profile):
             return refuse(check.rule, check.message(target, "CONNECT"), subject=target.authority)

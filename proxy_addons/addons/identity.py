@@ -72,7 +72,9 @@ class Identity:
             hop.refuse(_NOT_THE_DAEMON)
             return
         said = parse_daemon_fields(fields)
-        profile = self._rules.now.find_profile(said.agent, said.profile) if said is not None else None
+        profile = (
+            self._rules.now.find_profile(said.agent, said.profile, said.allow) if said is not None else None
+        )
         if said is None or profile is None:
             hop.refuse(_NOT_THE_DAEMON)
             return

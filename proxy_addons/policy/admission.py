@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from .hosts import matches_any
 from .limits import Mode, Profile
 from .targets import Target, TargetParseError, parse_target
 from .verdicts import ALLOWED, Failure, Outcome, Rule, Verdict, refuse
@@ -24,12 +25,16 @@ class Position(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rung: the rule, its failure kind as an argument, when it breaks, and its message."""
+    """One rung: the rule, its failure kind as an argument, when it breaks, and its message.
+
+    monitored: a profile in monitor mode only reports it.
+    """
 
     rule: Rule
     as_argument: Failure
     breaks: Callable[[Target, str, Profile], bool]
     message: Callable[[Target, str], str]
+    monitored: bool = False
 
 
 LADDER: tuple[Check, ...] = (
@@ -62,19 +67,28 @@ LADDER: tuple[Check, ...] = (
         Failure.HARD,
         lambda target, method, profile: method not in profile.methods,
         lambda target, method: f"method not allowed: {method}",
+        monitored=True,
     ),
     Check(
         Rule.HOST,
         Failure.HARD,
         lambda target, method, profile: not profile.hosts.admits(target),
         lambda target, method: f"host not allowed: {target.host}",
+        monitored=True,
+    ),
+    Check(
+        Rule.HOST,
+        Failure.HARD,
+        lambda target, method, profile: (
+            profile.allowlist is not None and not matches_any(profile.allowlist, target)
+        ),
+        lambda target, method: f"host not allowed: {target.host}",
     ),
 )
-"""Checks 2 to 7. Check 1 is the parse itself. As a redirect target every one of them is soft."""
+"""Checks 2 to 7. Check 1 is the parse itself. As a redirect target every one of them is soft.
 
-
-MONITORED = frozenset({Rule.METHOD, Rule.HOST})
-"""The rules that a profile in monitor mode only reports; all others it enforces."""
+The last is check 7 again, for the hosts that the caller of one page read narrows it to (SPEC 5).
+"""
 
 
 class Admission(NamedTuple):
@@ -100,7 +114,7 @@ def decide_target(
     unenforced: Rule | None = None
     for check in LADDER:
         if check.breaks(target, method, profile):
-            if profile.mode is Mode.MONITOR and check.rule in MONITORED:
+            if check.monitored and profile.mode is Mode.MONITOR:
                 unenforced = unenforced or check.rule
                 continue
             failure = check.as_argument if position is Position.ARGUMENT else Failure.SOFT

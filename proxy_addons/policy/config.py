@@ -79,6 +79,7 @@ def parse_config(
         _read_tls(values["tls"], source, base),
         _read_daemon(values["daemon"]),
         values["operator"]["listen"],
+        values["page_read"]["max_bytes"],
         MappingProxyType(agents),
         MappingProxyType(_read_profiles(mapping.get("profiles", {}), source)),
     )
@@ -202,7 +203,11 @@ def _read_profiles(tables: object, source: str) -> dict[str, Profile]:
 def _read_profile(name: str, table: object, source: str) -> Profile:
     shown = f"profiles.{name}"
     if name == RESERVED:
-        raise ConfigError(source, shown, "this name is reserved and cannot be defined yet; choose another")
+        raise ConfigError(
+            source,
+            shown,
+            "this name is reserved: page reads are judged under the agent's own profile; choose another",
+        )
     if PROFILE_NAME.fullmatch(name) is None:
         raise ConfigError(
             source,

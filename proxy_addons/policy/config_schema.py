@@ -30,6 +30,7 @@ from .config_forms import (
     whole,
 )
 from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile
+from .reading import DEFAULT_READ_BYTES, PAGE_READ
 
 PROFILE_TABLE = "profiles.NAME"
 """Stands for the table of any one profile."""
@@ -40,8 +41,8 @@ AGENT_TABLE = "agents.NAME"
 BUILT_IN = "default"
 """The profile that is always there; a file may tighten it."""
 
-RESERVED = "page_read"
-"""The profile of page reads; no file may define it yet."""
+RESERVED = PAGE_READ
+"""The profile of page reads: it is derived from the calling agent's own, and no file defines it."""
 
 TIB = 1 << 40
 
@@ -180,6 +181,14 @@ SETTINGS: tuple[Key, ...] = (
         "127.0.0.1:3130",
         '"127.0.0.1:3130"',
         "Where the operator's page, metrics and health checks are served.",
+    ),
+    Key(
+        "page_read",
+        "max_bytes",
+        whole(1, TIB, "bytes"),
+        DEFAULT_READ_BYTES,
+        "67_108_864",
+        "Size limit of a page that page_read reads whole, decompressed; RUNX_WEB_READ_MAX_BYTES beats it.",
     ),
 )
 

@@ -78,6 +78,8 @@ class Config:
     tls: TlsConfig
     daemon: DaemonConfig
     operator: Endpoint
+    read_max_bytes: int
+    """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
     agents: Mapping[str, Agent]
     profiles: Mapping[str, Profile]
     """By name; always with `default`."""

@@ -75,6 +75,8 @@ class Profile:
     concurrent_hops: int | None = None
     requests_per_minute: int | None = None
     bytes_per_day: int | None = None
+    allowlist: tuple[HostPattern, ...] | None = None
+    """The hosts that the caller of a page read narrows it to (SPEC 5); None: to none. No file sets it."""
     addresses: AddressTable = field(init=False, repr=False, compare=False)
     version: str = field(init=False, compare=False)
     """Digest of every limit: two profiles with the same limits have the same version."""

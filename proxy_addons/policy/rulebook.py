@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from .agents import LOCAL_AGENT, Entrance, Roster
 from .config_values import Config
+from .hosts import HostPattern
 from .limits import Profile
+from .reading import PAGE_READ, derive_read_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,20 @@ class Rulebook:
         object.__setattr__(self, "entrances", entrances)
         object.__setattr__(self, "tools", tools)
 
-    def find_profile(self, agent: str, profile: str) -> Profile | None:
+    def find_profile(
+        self, agent: str, profile: str, allowlist: tuple[HostPattern, ...] | None = None
+    ) -> Profile | None:
         """The profile of a hop that the daemon asks for: that of the agent, where it is a known one.
 
-        Others (the local user) are judged under the profile named. None: there is no such profile.
+        Others (the local user) are judged under the profile named. `page_read` stands for what the agent's own
+        becomes for a read, narrowed to `allowlist`. None: there is no such profile.
         """
         known = self.roster.identities.get(agent)
+        if profile == PAGE_READ:
+            own = known.profile if known is not None else self.tools.profile
+            return derive_read_profile(own, self.config.read_max_bytes, allowlist)
+        if allowlist is not None:
+            return None
         return known.profile if known is not None else self.config.profiles.get(profile)
 
 

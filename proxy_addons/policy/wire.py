@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .hosts import HostPattern, HostPatternError, parse_host_pattern
 from .limits import Profile
 from .verdicts import RULES, Outcome, Rule, Verdict
 
@@ -23,6 +24,7 @@ REMOVED = "Fetchd-Removed"
 AGENT = "Fetchd-Agent"
 PROFILE = "Fetchd-Profile"
 HOP = "Fetchd-Hop"
+ALLOW = "Fetchd-Allow"
 PROXY_STATUS = "Proxy-Status"
 DAEMON_SCHEME = "Fetchd-Daemon"
 PROBLEM_TYPE = "application/problem+json"
@@ -167,12 +169,16 @@ def parse_problem(body: bytes) -> Mapping[str, object] | None:
 
 @dataclass(frozen=True, slots=True)
 class DaemonRequest:
-    """What the daemon says of a hop: the calling agent, the profile to judge under, the fetch and its hop."""
+    """What the daemon says of a hop: the calling agent, the profile to judge under, the fetch and its hop.
+
+    allow: the hosts that the caller of a page read narrows it to; None: to none.
+    """
 
     agent: str
     profile: str
     fetch_id: str
     hop: int
+    allow: tuple[HostPattern, ...] | None = None
 
 
 def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
@@ -185,12 +191,16 @@ def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
             raise ValueError("secret, agent, profile, fetch id: 1 to 200 printable ASCII characters each")
     if not 0 <= request.hop <= MAX_HOP:
         raise ValueError(f"hop must be 0 to {MAX_HOP}")
+    allow: Fields = ()
+    if request.allow is not None:
+        allow = ((ALLOW.encode(), ", ".join(map(str, request.allow)).encode("ascii")),)
     return (
         (b"Proxy-Authorization", f"{DAEMON_SCHEME} {secret}".encode("ascii")),
         (AGENT.encode(), request.agent.encode("ascii")),
         (PROFILE.encode(), request.profile.encode("ascii")),
         (ID.encode(), request.fetch_id.encode("ascii")),
         (HOP.encode(), b"%d" % request.hop),
+        *allow,
     )
 
 
@@ -207,7 +217,16 @@ def parse_daemon_fields(fields: Iterable[tuple[bytes, bytes]]) -> DaemonRequest 
         return None
     if not (hop.isdigit() and len(hop) <= len(str(MAX_HOP))):
         return None
-    return DaemonRequest(agent, profile, fetch_id, int(hop))
+    stated = found.get(ALLOW.lower().encode())
+    try:
+        allow = _parse_allow(stated) if stated is not None else None
+    except HostPatternError:
+        return None
+    return DaemonRequest(agent, profile, fetch_id, int(hop), allow)
+
+
+def _parse_allow(stated: str) -> tuple[HostPattern, ...]:
+    return tuple(parse_host_pattern(one.strip()) for one in stated.split(",")) if stated.strip() else ()
 
 
 def _own_fields(fields: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str] | None:
@@ -234,7 +253,8 @@ def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[in
         case Rule.METHOD:
             return sorted(profile.methods)
         case Rule.HOST:
-            return [str(pattern) for pattern in profile.hosts.allow[:64]]
+            allowed = profile.hosts.allow if profile.allowlist is None else profile.allowlist
+            return [str(pattern) for pattern in allowed[:64]]
         case Rule.UPGRADE:
             return sorted(profile.upgrades)
         case _:

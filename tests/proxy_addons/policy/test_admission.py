@@ -192,7 +192,9 @@ class TestOrder:
 
     def test_the_ladder_is_in_the_order_of_the_contract(self) -> None:
         order = "scheme userinfo port ip-literal method host"
-        assert [check.rule.value for check in LADDER] == order.split()
+        assert [check.rule.value for check in LADDER[:6]] == order.split()
+        # The allowlist of one page read is check 7 once more, and no profile that monitors lets it go.
+        assert [(check.rule, check.monitored) for check in LADDER[6:]] == [(Rule.HOST, False)]
 
     def test_the_scheme_alone_is_reported(self) -> None:
         verdict = decide_url("http://user@example.com:8080/", "GET", DEFAULT_PROFILE).verdict

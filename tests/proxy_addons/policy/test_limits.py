@@ -45,6 +45,7 @@ def test_the_default_profile_is_the_table_of_the_contract() -> None:
         "concurrent_hops": None,
         "requests_per_minute": None,
         "bytes_per_day": None,
+        "allowlist": None,
     }
 
 
@@ -95,6 +96,7 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "concurrent_hops": [1, 2],
     "requests_per_minute": [1, 2],
     "bytes_per_day": [1, 2],
+    "allowlist": [(), patterns("a.example"), patterns("a", "b")],
 }
 
 
