@@ -1,0 +1,68 @@
+"""The part of a page that a read asked for (SPEC 5), made of the kept body. In this process; it may take long."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Never
+
+from fetchd.core.charset import decode_text
+from fetchd.core.read_arguments import ExtractMode
+from proxy_addons.policy.content_types import ContentClass
+
+from .metadata import empty_metadata, extract_metadata
+from .page_links import extract_links
+from .rendering import render_page
+from .tree import PageTooWildError
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """What to make of a body. url: the final one. essence: of its Content-Type, None without one."""
+
+    mode: ExtractMode
+    url: str
+    content_class: ContentClass
+    essence: str | None
+    encoding: str
+    link_text: bool = False
+
+
+class SliceError(ValueError):
+    """Nothing of that kind can be made of the body; the text says why, in our own words."""
+
+
+def slice_file(path: Path, plan: SlicePlan) -> object:
+    """A str, object or array, as JSON has them. Raises SliceError."""
+    return slice_body(path.read_bytes(), plan)
+
+
+def slice_body(body: bytes, plan: SlicePlan) -> object:
+    """See `slice_file`."""
+    match plan.mode:
+        case ExtractMode.JSON:
+            return _read_json(body)
+        case ExtractMode.METADATA if plan.content_class is not ContentClass.HTML:
+            return empty_metadata(plan.essence)
+        case ExtractMode.LINKS if plan.content_class is not ContentClass.HTML:
+            return []
+    text = decode_text(body, plan.encoding, cut=False)
+    if plan.mode is ExtractMode.TEXT:
+        return render_page(text, plan.url).text if plan.content_class is ContentClass.HTML else text
+    try:
+        if plan.mode is ExtractMode.METADATA:
+            return extract_metadata(text, plan.url, plan.essence)
+        return extract_links(text, plan.url, with_text=plan.link_text)
+    except PageTooWildError:
+        raise SliceError("the page is nested too deeply to be taken apart") from None
+
+
+def _read_json(body: bytes) -> object:
+    """The body as one JSON document (RFC 8259, 8.1: UTF-8; a byte order mark is passed over)."""
+    try:
+        return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise SliceError("the body is not one JSON document in UTF-8") from None
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
