@@ -14,7 +14,7 @@ ifneq ($(shell $(PY) -I -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(realpat
 .PHONY: $(STAMP)
 endif
 
-.PHONY: help setup demo test check lint format types imports docs fix up bench bench-extract soak lock clean
+.PHONY: help setup demo test check lint format types imports docs fix up bench bench-extract bench-peers soak lock clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench: $(STAMP) ## Measure side by side; writes benchmarks/latest.json.
 bench-extract: $(STAMP) ## Score and cost of extraction beside other libraries, on three public corpora.
 	@$(PY) -m benchmarks.extract $(ARGS)
 
+bench-peers: ## Install what make bench compares web_fetch with, beside .venv.
+	@sh .ci/peers
+
 soak: $(STAMP) ## The long runs under load.
 	@FETCHD_SOAK=1 $(PY) -m pytest -q -m soak -o faulthandler_timeout=0 $(ARGS)
 
@@ -68,5 +71,5 @@ lock: ## Remake requirements.lock; ARGS=--upgrade takes the newest of everything
 	@sh .ci/lock $(ARGS)
 
 clean: ## Remove .venv and every cache.
-	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

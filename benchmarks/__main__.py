@@ -1,6 +1,8 @@
 """`python -m benchmarks`: measure, print, write `benchmarks/latest.json`."""
 
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -8,6 +10,7 @@ from rich.console import Console
 
 from benchmarks.load import Shape
 from benchmarks.micro import time_functions
+from benchmarks.pages.measure import PageRow, measure_pages
 from benchmarks.proxies import Mitmdump, Ours, Proxy, Running, Squid
 from benchmarks.report import Results, print_report, write_json
 from benchmarks.rounds import Row, Sample, measure, summarize
@@ -15,6 +18,7 @@ from benchmarks.stage import HOST, Place, Stage
 
 LATEST = Path(__file__).with_name("latest.json")
 PROXIES = ("fetchd", "fetchd-2", "mitmdump", "squid")
+PARTS = ("hops", "pages")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
 
@@ -26,31 +30,47 @@ NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installe
     "--proxy", "proxies", multiple=True, type=click.Choice(PROXIES), help="Only these; default: all."
 )
 @click.option("--shape", "shapes", multiple=True, type=click.Choice([shape.name.lower() for shape in Shape]))
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this; default: all.")
+@click.option("--pages", default=48, show_default=True, type=click.IntRange(2, 240), help="Of the site; each"
+              " system fetches all of them a turn.")  # fmt: skip
 @click.option("--output", default=LATEST, show_default=True, type=click.Path(path_type=Path))
-def main(rounds: int, requests: int, proxies: tuple[str, ...], shapes: tuple[str, ...], output: Path) -> None:
-    """Measure what a hop costs: ours, stock mitmdump, squid ssl-bump, side by side on loopback."""
+def main(
+    rounds: int, requests: int, proxies: tuple[str, ...], shapes: tuple[str, ...],
+    parts: tuple[str, ...], pages: int, output: Path,
+) -> None:  # fmt: skip
+    """Measure side by side on loopback.
+
+    What a hop costs in ours, in stock mitmdump and in squid ssl-bump; pages a second, from a URL to text, of ours,
+    of trafilatura in one process and of mcp-server-fetch.
+    """
     console = Console(width=max(118, Console().width))
-    results = run(
-        rounds,
-        requests,
-        proxies or PROXIES,
-        [shape for shape in Shape if not shapes or shape.name.lower() in shapes],
-        console,
-    )
+    results = Results([], [])
+    if not parts or "hops" in parts:
+        wanted = [shape for shape in Shape if not shapes or shape.name.lower() in shapes]
+        results = run_hops(rounds, requests, proxies or PROXIES, wanted, console)
+    if not parts or "pages" in parts:
+        rows, notes = run_pages(rounds, pages, console)
+        results = replace(results, page_rows=rows, notes=[*results.notes, *notes])
     print_report(results, console)
     write_json(results, output)
 
 
-def run(
+def run_hops(
     rounds: int, requests: int, wanted: tuple[str, ...], shapes: list[Shape], console: Console
 ) -> Results:
-    """Everything that was asked for; raises ProxyStartError, LoadFailedError."""
+    """Proxies and functions; raises ProxyStartError, LoadFailedError."""
     notes = [NO_SQUID] if "squid" in wanted and Squid.find() is None else []
     with ExitStack() as stack:
         place = stack.enter_context(Stage())
         running = [stack.enter_context(proxy) for proxy in make_proxies(place, wanted)]
         rows = run_rounds(place, running, shapes, rounds, requests, console)
     return Results(rows, time_functions(), notes)
+
+
+def run_pages(rounds: int, pages: int, console: Console) -> tuple[list[PageRow], list[str]]:
+    """Whole pages, and what is missing; raises NotReadyError, LoadFailedError."""
+    with Stage() as place:
+        return measure_pages(place, rounds, pages, partial(console.print, style="dim"))
 
 
 def make_proxies(place: Place, wanted: tuple[str, ...]) -> list[Proxy]:

@@ -6,6 +6,7 @@ Answers every request head with the same 10 KiB over TLS and HTTP/1.1, kept aliv
 import asyncio
 import ssl
 import sys
+from collections.abc import Callable
 
 BODY = b"<!doctype html><title>bench</title>" + b"<p>ten kibibytes of the same paragraph</p>\n" * 240
 BODY = BODY[: 10 << 10].ljust(10 << 10)
@@ -32,14 +33,14 @@ class Origin(asyncio.Protocol):
             self._transport.write(REPLY)
 
 
-async def serve(address: str, certificate: str) -> None:
-    """Serve until standard input ends."""
+async def serve_protocol(protocol: Callable[[], asyncio.Protocol], address: str, certificate: str) -> None:
+    """Serve over TLS until standard input ends."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     context.set_alpn_protocols(["http/1.1"])
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    server = await loop.create_server(Origin, address, 0, ssl=context, backlog=512)
+    server = await loop.create_server(protocol, address, 0, ssl=context, backlog=512)
     loop.add_reader(sys.stdin.fileno(), ended.set)
     print(server.sockets[0].getsockname()[1], flush=True)
     await ended.wait()
@@ -47,4 +48,4 @@ async def serve(address: str, certificate: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], sys.argv[2]))
+    asyncio.run(serve_protocol(Origin, sys.argv[1], sys.argv[2]))

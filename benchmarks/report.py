@@ -13,9 +13,12 @@ from rich.table import Table
 
 from benchmarks.load import Shape
 from benchmarks.micro import Timing
+from benchmarks.pages.measure import PageRow
 from benchmarks.rounds import Row
 
 KEPT_ALIVE = (Shape.ABSOLUTE, Shape.TUNNEL)
+PAGE_BOUNDS = (("mcp-server-fetch", 20.0), ("trafilatura", 1.5))
+"""How many pages a second ours is expected to bring for one of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Results:
     rows: Sequence[Row]
     timings: Sequence[Timing]
     notes: Sequence[str] = field(default=())
+    page_rows: Sequence[PageRow] = field(default=())
 
     def row(self, proxy: str, shape: Shape) -> Row | None:
         """The row of a proxy whose name begins so."""
@@ -65,11 +69,35 @@ class Results:
         for timing in self.timings:
             text = f"{timing.name}: microseconds"
             found.append(Expectation(text, timing.microseconds, timing.expected_below, False))
+        daemon = self.page_row("fetchd")
+        for name, bound in PAGE_BOUNDS:
+            peer = self.page_row(name)
+            if daemon is not None and peer is not None:
+                text = f"pages a second, from URL to text, ours over {peer.system}"
+                found.append(Expectation(text, daemon.rate / peer.rate, bound, True))
         return found
+
+    def page_row(self, system: str) -> PageRow | None:
+        """The row of a system whose name begins so."""
+        return next((row for row in self.page_rows if row.system.startswith(system)), None)
 
 
 def print_report(results: Results, console: Console) -> None:
     """The tables."""
+    if results.rows:
+        console.print(_hop_table(results))
+    if results.page_rows:
+        console.print(_page_table(results))
+    console.print(_expectation_table(results))
+    for note in results.notes:
+        console.print(note)
+    console.print(
+        f"{os.cpu_count()} cores, shared by proxy, load and origin; CPU a hop is the figure to compare, "
+        "requests/s also tells how busy the machine was."
+    )
+
+
+def _hop_table(results: Results) -> Table:
     table = Table(title="A hop of 10 KiB over a TLS origin (medians of interleaved turns)")
     for heading in ("shape", "proxy"):
         table.add_column(heading)
@@ -85,14 +113,22 @@ def print_report(results: Results, console: Console) -> None:
             f"{row.rate:,.0f}", str(row.turns),
         )  # fmt: skip
         last = row.shape
-    console.print(table)
-    console.print(_expectation_table(results))
-    for note in results.notes:
-        console.print(note)
-    console.print(
-        f"{os.cpu_count()} cores, shared by proxy, load and origin; CPU a hop is the figure to compare, "
-        "requests/s also tells how busy the machine was."
+    return table
+
+
+def _page_table(results: Results) -> Table:
+    table = Table(
+        title="A page, from its URL to markdown in the caller's hands (medians of interleaved turns)"
     )
+    table.add_column("system")
+    for heading in ("pages/s", "least to most", "CPU ms a page", "pages", "turns"):
+        table.add_column(heading, justify="right")
+    for row in results.page_rows:
+        table.add_row(
+            row.system, f"{row.rate:.2f}", f"{row.rate_least:.2f} to {row.rate_most:.2f}", f"{row.cpu_ms:,.1f}",
+            str(row.pages), str(row.turns),
+        )  # fmt: skip
+    return table
 
 
 def _expectation_table(results: Results) -> Table:
@@ -112,6 +148,7 @@ def write_json(results: Results, path: Path) -> None:
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()},
         "rows": [asdict(row) for row in results.rows],
+        "pages": [asdict(row) for row in results.page_rows],
         "functions": [asdict(timing) for timing in results.timings],
         "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
         "notes": list(results.notes),

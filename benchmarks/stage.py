@@ -24,6 +24,11 @@ class Place:
     origin_port: int
     dns_port: int
 
+    @property
+    def certificate(self) -> Path:
+        """Of HOST and ADDRESS, with its key."""
+        return self.folder / "origin.pem"
+
 
 class Stage:
     """Starts the servers; they end with its context."""
@@ -35,7 +40,7 @@ class Stage:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-bench-")))
         folder.chmod(0o755)  # squid gives its rights away and must still find its files
         authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
-        leaf = authority.issue_cert(HOST, key_type=trustme.KeyType.ECDSA)
+        leaf = authority.issue_cert(HOST, ADDRESS, key_type=trustme.KeyType.ECDSA)
         origin_ca, certificate = folder / "origin-ca.pem", folder / "origin.pem"
         authority.cert_pem.write_to_path(str(origin_ca))
         leaf.private_key_and_cert_chain_pem.write_to_path(str(certificate))
