@@ -9,11 +9,12 @@ Direction of data.
     face ── JSON arguments ──► fetch ── URL ──► policy (the gateway's own, asked before any network)
                                  │
                                  ├── hops ──► transport ──► the gateway ──► origin
-                                 ├── bytes ──► core.charset ──► extract ──► markdown
+                                 ├── bytes ──► decoding ──► core.charset ──► extract ──► markdown
                                  └── text ──► core.envelope ──► face;  one line ──► audit
 
     core        pure: arguments, every failure message, response rules, charsets, header, envelope
     hops        one fetch's hops within one time limit, down to the decoded body
+    decoding    content codings undone beside the event loop, in bounded memory
     fetch       the use case: one call, from arguments to text
     extract     HTML to markdown, away from the event loop
     transport   the way to the gateway; the only file that knows the HTTP client is in here

@@ -31,6 +31,7 @@ from .core.gateway_answers import explain_verdict
 from .core.header import Extraction, render_page_text
 from .core.progress import FetchProgress, Phase
 from .core.windows import cut_text
+from .decoding import Decoders
 from .extract.pool import Extractor
 from .hops import METHOD, Body, HopChain
 from .transport import Transport
@@ -118,6 +119,7 @@ class WebFetch:
     ) -> None:
         self._transport: Final = transport
         self._extractor: Final = extractor
+        self._decoders: Final = Decoders()
         self._audit: Final = log
         self._make_nonce: Final = make_nonce
         self._make_fetch_id: Final = make_fetch_id
@@ -153,7 +155,7 @@ class WebFetch:
         call.target = admission.target
         if admission.verdict.refused or admission.target is None:
             return explain_verdict(admission.verdict)
-        call.chain = HopChain(self._transport, call.caller, call.fetch_id, call.progress)
+        call.chain = HopChain(self._transport, self._decoders, call.caller, call.fetch_id, call.progress)
         body = await call.chain.follow(admission.target)
         if isinstance(body, ToolFailure):
             return body

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from proxy_addons.policy.codings import BodyError, OverCapError
-from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.redirects import RedirectKind, decide_redirect
 from proxy_addons.policy.targets import Target
 from proxy_addons.policy.wire import MAX_PROBLEM_BYTES, DaemonRequest
@@ -30,6 +29,7 @@ from .core.gateway_answers import (
 )
 from .core.progress import FetchProgress, Phase
 from .core.response import BodyPlan, field_values, judge_head, over_cap
+from .decoding import Decoders
 from .errors import BrokenAnswerError, NoAnswerError
 from .transport import HopAnswer, HopRequest, Transport
 
@@ -52,10 +52,18 @@ class Body:
 class HopChain:
     """One fetch on its way; `status`: of the last answer, if an origin gave it; else None."""
 
-    __slots__ = ("_caller", "_fetch_id", "_progress", "_transport", "status")
+    __slots__ = ("_caller", "_decoders", "_fetch_id", "_progress", "_transport", "status")
 
-    def __init__(self, transport: Transport, caller: Caller, fetch_id: str, progress: FetchProgress) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        decoders: Decoders,
+        caller: Caller,
+        fetch_id: str,
+        progress: FetchProgress,
+    ) -> None:
         self._transport: Final = transport
+        self._decoders: Final = decoders
         self._caller: Final = caller
         self._fetch_id: Final = fetch_id
         self._progress: Final = progress
@@ -85,7 +93,8 @@ class HopChain:
                     return next_step
                 in_body = True
                 self._progress.phase = Phase.READING
-                return await read_body(answer, chain.current, self._caller.profile.byte_cap, self._progress)
+                byte_cap = self._caller.profile.byte_cap
+                return await read_body(answer, chain.current, byte_cap, self._progress, self._decoders)
         except NoAnswerError as error:
             _log.debug("fetch %s, hop %d: %s", self._fetch_id, chain.hop, error)
             return network_error(chain)
@@ -115,30 +124,26 @@ class HopChain:
 
 
 async def read_body(
-    answer: HopAnswer, target: Target, byte_cap: int, progress: FetchProgress
+    answer: HopAnswer, target: Target, byte_cap: int, progress: FetchProgress, decoders: Decoders
 ) -> Body | ToolFailure:
     """SPEC 2.1, rows 1 to 5, on the answer to the last hop."""
     plan = judge_head(target.display, answer.status, answer.fields, byte_cap)
     if isinstance(plan, ToolFailure):
         return plan
-    data = bytearray()
-    meter = BodyMeter(plan.codings, byte_cap)
-    try:
-        async for chunk in answer.chunks:
-            for piece in meter.feed(chunk):
-                data += piece
-            progress.bytes = len(data)
-        meter.finish()
-    except OverCapError:
-        # The first byte over the cap decides; that the gateway then resets the connection is not looked at.
-        if plan.cut_at_cap:
-            return Body(target, answer.status, plan, data, True)
-        return over_cap(target.display, byte_cap)
-    except (BodyError, BrokenAnswerError):
-        return _broken(target)
-    finally:
-        meter.close()
-    return Body(target, answer.status, plan, data, False)
+    with decoders.open(plan.codings, byte_cap) as body:
+        try:
+            async for chunk in answer.chunks:
+                await body.feed(chunk)
+                progress.bytes = len(body.data)
+            body.finish()
+        except OverCapError:
+            # The first byte over the cap decides; that the gateway then resets the connection is not looked at.
+            if plan.cut_at_cap:
+                return Body(target, answer.status, plan, body.data, True)
+            return over_cap(target.display, byte_cap)
+        except (BodyError, BrokenAnswerError):
+            return _broken(target)
+        return Body(target, answer.status, plan, body.data, False)
 
 
 async def _read_problem(answer: HopAnswer) -> bytes:
