@@ -15,13 +15,15 @@ from typing import Final
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy_addons.policy.limits import MIB
 
 from .calls import Calls
-from .mcp_json import shorten_integers
-from .mcp_server import CLIENT_GONE, PROGRESS_SECONDS, make_server
+from .mcp_json import UnreadableMessageError, parse_plain
+from .mcp_server import ARGUMENTS, CLIENT_GONE, PROGRESS_SECONDS, make_server
 
 MAX_MESSAGE_BYTES: Final = MIB
 MAX_SESSIONS: Final = 4_000
@@ -56,7 +58,10 @@ async def open_mcp(calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS) 
 
 
 class _Endpoint:
-    """The manager, told of closed connections and spared integers it cannot read."""
+    """The manager, told of closed connections and given only messages that it reads as JSON-RPC means them.
+
+    It would take a request whose id is none for a notification, and call half a surrogate pair a parse error.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager: Final = manager
@@ -74,10 +79,36 @@ class _Endpoint:
         await self._bounded({**scope, CLIENT_GONE: gone}, watched, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def shortened() -> Message:
-            message = await receive()
-            if message["type"] == "http.request":
-                message = {**message, "body": shorten_integers(message.get("body", b""))}
-            return message
+        """`receive` gives the body in one piece: RequestBodyLimitMiddleware has gathered it."""
+        if scope["method"] == "POST" and _is_json(scope):
+            first = await receive()
+            if first["type"] == "http.request" and not first.get("more_body", False):
+                try:
+                    message = parse_plain(first.get("body", b""))
+                except UnreadableMessageError as error:
+                    await _answer(error, scope, receive, send)
+                    return
+                first = {**first, "body": message.text}
+                if message.arguments is not None:
+                    scope = {**scope, ARGUMENTS: message.arguments[0]}
+            receive = _put_back(first, receive)
+        await self._manager.handle_request(scope, receive, send)
 
-        await self._manager.handle_request(scope, shortened, send)
+
+def _is_json(scope: Scope) -> bool:
+    media_type = Headers(scope=scope).get("content-type", "").partition(";")[0]
+    return media_type.strip(" \t").lower() == "application/json"
+
+
+def _put_back(first: Message, receive: Receive) -> Receive:
+    taken = [first]
+
+    async def receive_again() -> Message:
+        return taken.pop() if taken else await receive()
+
+    return receive_again
+
+
+async def _answer(error: UnreadableMessageError, scope: Scope, receive: Receive, send: Send) -> None:
+    body = error.answer.model_dump_json(by_alias=True, exclude_unset=True)
+    await Response(body, 400, media_type="application/json")(scope, receive, send)

@@ -218,21 +218,104 @@ async def test_arguments_reach_our_parser_untouched(version: str, arguments: str
         ),
         pytest.param(b"[" * 100_000, -32700, id="nesting"),
         pytest.param(b"\xff", -32700, id="not UTF-8"),
-        pytest.param(b"[]", None, id="a batch"),
-        pytest.param(b'{"jsonrpc":"2.0","id":1}', None, id="no method"),
-        pytest.param(b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}', None, id="another version"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"n":NaN}}', -32700, id="NaN"),
+        pytest.param(b"[]", -32600, id="a batch"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1}', -32600, id="no method"),
+        pytest.param(b'{"jsonrpc":"1.0","id":1,"method":"tools/list"}', -32600, id="another version"),
     ],
 )
-async def test_what_is_no_message_is_refused(version: str, body: bytes, code: int | None) -> None:
+async def test_what_is_no_message_is_refused(version: str, body: bytes, code: int) -> None:
     async with serve({}) as daemon:
         client = await PlainClient(daemon, version).open()
         response = await client.post(body)
         alive = await client.post(client.raw_call('{"url":"u"}'))
 
     assert response.status == 400
-    found = json.loads(response.content)["error"]["code"]
-    assert found in ({code} if code is not None else {-32600, -32602})
+    assert json.loads(response.content)["error"]["code"] == code
     assert read_answer(alive)["result"]["isError"] is True
+
+
+HALF = "\\ud800"
+"""Half a surrogate pair, as JSON may write it."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "members",
+    [
+        pytest.param('"id":true,"method":"tools/list"', id="true is no id"),
+        pytest.param('"id":null,"method":"tools/list"', id="null is none"),
+        pytest.param('"id":1.5,"method":"tools/list"', id="nor is a fraction"),
+        pytest.param('"id":[7],"method":"tools/list"', id="nor a list"),
+        pytest.param('"id":{},"method":"tools/list"', id="nor an object"),
+        pytest.param(f'"id":"{HALF}","method":"tools/list"', id="half a surrogate pair could not be echoed"),
+        pytest.param(f'"id":7,"method":"tools/{HALF}"', id="in the method"),
+        pytest.param(f'"id":7,"method":"tools/call","params":{{"name":"{HALF}"}}', id="in the tool's name"),
+        pytest.param(
+            f'"id":7,"method":"tools/call","params":{{"{HALF}":1}}', id="in the name of a parameter"
+        ),
+        pytest.param(f'"id":7,"method":"tools/list","params":{{"arguments":"{HALF}"}}', id="of no call"),
+        pytest.param(f'"method":"notifications/{HALF}"', id="in a notification"),
+    ],
+)
+async def test_an_invalid_request_is_answered_with_null_for_its_id(version: str, members: str) -> None:
+    """JSON-RPC 2.0, 5 and 5.1."""
+    async with serve({}) as daemon:
+        client = await PlainClient(daemon, version).open()
+        response = await client.post(f'{{"jsonrpc":"2.0",{members}}}'.encode())
+        alive = await client.post(client.raw_call('{"url":"u"}'))
+
+    answer = json.loads(response.content)
+    assert (response.status, answer["error"]["code"], answer["id"]) == (400, -32600, None)
+    assert read_answer(alive)["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(f'{{"url":"https://{HALF}.example/"}}', "invalid url", id="half a pair in a host"),
+        pytest.param(f'{{"url":"https://a.example/{HALF}"}}', "invalid url", id="in a path"),
+        pytest.param(f'{{"url":"u","max_chars":{"9" * 5000},"x":"{HALF}"}}', "invalid url", id="with digits"),
+        pytest.param(f'{{"max_chars":"{HALF}","url":"u"}}', INTEGER, id="where an integer belongs"),
+        pytest.param(f'"{HALF}"', MISSING, id="in place of all arguments"),
+    ],
+)
+async def test_half_a_surrogate_pair_in_arguments_is_the_tools_to_judge(
+    version: str, arguments: str, message: str
+) -> None:
+    async with serve({}) as daemon:
+        client = await PlainClient(daemon, version).open()
+        result = read_answer(await client.post(client.raw_call(arguments)))["result"]
+
+    found = CUT_OUT.fullmatch(result["content"][0]["text"])
+    assert (result["isError"], found is not None and found[1]) == (True, message)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param(f'"{HALF}":1', id="half a pair in an unknown key"),
+        pytest.param('"x":"\\ud83d\\ude00"', id="a whole pair"),
+        pytest.param('"x":"\\\\ud800"', id="a back-slash before it"),
+    ],
+)
+async def test_what_the_tool_ignores_does_no_harm(version: str, extra: str) -> None:
+    async with serve({URL: TEXT}) as daemon:
+        client = await PlainClient(daemon, version).open()
+        response = await client.post(client.raw_call(f'{{"url":"{URL}",{extra}}}'))
+
+    assert read_answer(response)["result"]["isError"] is False
+
+
+async def test_a_body_of_another_type_is_refused_for_that() -> None:
+    async with serve({}) as daemon:
+        client = await PlainClient(daemon, "2025-11-25").open()
+        response = await client.post(b"{", **{"Content-Type": "text/plain"})
+
+    assert response.status in (400, 415)
+    assert b"-32700" not in response.content
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

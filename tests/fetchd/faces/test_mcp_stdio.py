@@ -294,6 +294,16 @@ async def test_output_that_nobody_reads_ends_it() -> None:
         pytest.param(b"[]", -32600, None, id="a batch"),
         pytest.param(b'{"jsonrpc":"2.0","id":5}', -32600, 5, id="no method, its id is kept"),
         pytest.param(b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, None, id="an id that is none"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', -32600, None, id="half a pair as id"
+        ),
+        pytest.param(b'{"jsonrpc":"2.0","id":6,"method":"\\ud800"}', -32600, None, id="in the method"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"\\ud800"}}',
+            -32600,
+            None,
+            id="in the name of a tool",
+        ),
         pytest.param(b'"' + b"x" * (MAX_MESSAGE_BYTES - 1) + b'"', -32600, None, id="longer than the bound"),
         pytest.param(b'{"jsonrpc":"2.0","id":6,"method":"no/such"}', -32601, 6, id="an unknown method"),
     ],
@@ -306,7 +316,7 @@ async def test_what_is_no_message_is_answered(line: bytes, code: int, request_id
         await server.send(call(9, "nothing"))
         alive = await server.answer(9)
 
-    assert (found["error"]["code"], found.get("id")) == (code, request_id)
+    assert (found["error"]["code"], found["id"]) == (code, request_id)
     assert alive["result"]["isError"] is True
 
 
