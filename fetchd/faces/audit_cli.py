@@ -105,7 +105,7 @@ def verify(
 ) -> None:
     """Check every line of every chain. Exit 0: whole; 1: broken, and where; 2: could not look."""
     state = resolve_state_dir(state_dir, os.environ)
-    directory = _log_directory(state)
+    directory = find_log(state)
     try:
         keys = [load_public_key(path) for path in public_key or (state / "keys" / PUBLIC_FILE,)]
         report = verify_directory(directory, keys, expected)
@@ -135,7 +135,7 @@ def tail(
     state_dir: Path | None, follow: bool, refused: bool, agent: str | None, lines: int, as_json: bool
 ) -> None:
     """Show the end of all chains together, by time: one row a hop, a fetch or an event."""
-    directory = _log_directory(resolve_state_dir(state_dir, os.environ))
+    directory = find_log(resolve_state_dir(state_dir, os.environ))
     wanted = LineFilter(agent, refused)
     show = _JsonView(wanted) if as_json else _TableView(wanted)
     try:
@@ -277,7 +277,8 @@ def _print_chain(chain: ChainReport) -> None:
         click.echo(f"  and {chain.finding_count - len(chain.findings)} more")
 
 
-def _log_directory(state: Path) -> Path:
+def find_log(state: Path) -> Path:
+    """The log directory in a state directory; a ClickException of status 2 says that there is none."""
     directory = state / "audit"
     if not directory.is_dir():
         raise _failure(f"no audit log at {directory}; give the state directory with --state-dir")

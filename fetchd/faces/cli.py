@@ -31,6 +31,9 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),
         "tools": LazyCommand("fetchd.faces.tools_cli", "tools", "Print the definitions of the tools."),
         "check": LazyCommand("fetchd.faces.check_cli", "check", "Judge a URL; nothing is contacted."),
+        "why": LazyCommand(
+            "fetchd.faces.why_cli", "why", "Say why a fetch ended as it did, and what would allow it."
+        ),
         "config": LazyCommand("fetchd.faces.config_cli", "config_group", "Check the configuration."),
         "profile": LazyCommand("fetchd.faces.config_cli", "profile_group", "Show the limits of profiles."),
         "audit": LazyCommand("fetchd.faces.audit_cli", "group", "Read and verify the audit log."),
