@@ -227,7 +227,7 @@ def _render_remedy(remedy: Remedy, purpose: str, file: str) -> str:
             if remedy.is_new:
                 notes.append(
                     f'name the new profile where it is to hold: profile = "{remedy.profile}" at a listener of'
-                    " [gateway], or in [daemon]"
+                    " [gateway], in [agents.NAME] or in [daemon]"
                 )
             lines += ["", *(f"note: {note}" for note in notes if note)]
             lines.append("Then: fetchd config check, and start fetchd again.")

@@ -61,7 +61,7 @@ def find_remedy(question: Question, profile: Profile, taken: Collection[str] = (
     if draft.reach is not Reach.PROFILE:
         return Remedy(draft.reach, draft.text)
     if question.target is not None:
-        ladder = climb(question.target, question.method, profile)
+        ladder = climb(question, question.target, profile)
         if isinstance(ladder, str):
             return Remedy(Reach.NEVER, ladder)
         draft = ladder.joined(draft)
@@ -98,9 +98,10 @@ def _place(draft: Draft, profile: Profile, taken: Collection[str]) -> Remedy:
     if profile.name != BUILT_IN or not loosened:
         return Remedy(draft.reach, draft.text, profile.name, False, tuple(changes.values()), draft.warnings)
     kept = {
-        key.name: _change(key.name, profile_value(profile, key.name), profile)
+        key.name: _change(key.name, value, profile)
         for key in LIMITS
-        if profile_value(profile, key.name) != profile_value(DEFAULT_PROFILE, key.name)
+        if (value := profile_value(profile, key.name)) != profile_value(DEFAULT_PROFILE, key.name)
+        and value is not None
     }
     return Remedy(
         draft.reach,
@@ -114,11 +115,11 @@ def _place(draft: Draft, profile: Profile, taken: Collection[str]) -> Remedy:
 
 def _change(name: str, value: Any, profile: Profile) -> Change:
     dump = TABLES[PROFILE_TABLE][name].form.dump
-    new, old = dump(value), dump(profile_value(profile, name))
-    added = (
-        tuple(one for one in new if one not in old) if isinstance(new, list) and isinstance(old, list) else ()
-    )
-    return Change(name, new, added)
+    new, before = dump(value), profile_value(profile, name)
+    old = dump(before) if before is not None else None
+    if not (isinstance(new, list) and isinstance(old, list)):
+        return Change(name, new)
+    return Change(name, new, tuple(one for one in new if one not in old))
 
 
 def _free_name(taken: Collection[str]) -> str:

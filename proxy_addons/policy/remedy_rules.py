@@ -13,12 +13,12 @@ from typing import Any
 from netaddr import IPNetwork
 
 from .addresses import OWN_ADDRESS, UNREADABLE, AddressException, classify_address
-from .admission import LADDER
+from .admission import LADDER, MONITORED
 from .config_addresses import parse_plain_address
 from .config_forms import FormError
 from .config_schema import PROFILE_TABLE, TABLES
 from .hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
-from .limits import MAX_REDIRECTS, MIB, Profile
+from .limits import MAX_REDIRECTS, MIB, Mode, Profile
 from .targets import Target
 from .verdicts import Rule
 
@@ -76,13 +76,14 @@ class Draft:
 # ---------------------------------------------------------------------------------------------------- ladder
 
 
-def climb(target: Target, method: str, profile: Profile) -> Draft | str:
+def climb(question: Question, target: Target, profile: Profile) -> Draft | str:
     """What every broken rung of the admission ladder needs, or why one of them cannot be mended."""
-    draft = Draft(Reach.PROFILE)
+    draft, method = Draft(Reach.PROFILE), question.method
+    skipped = frozenset({Rule.SCHEME, Rule.METHOD}) if method == CONNECT else frozenset()
+    if profile.mode is Mode.MONITOR and question.rule not in MONITORED:
+        skipped |= MONITORED  # they break and refuse nothing
     for check in LADDER:
-        if method == CONNECT and check.rule in (Rule.SCHEME, Rule.METHOD):
-            continue
-        if check.breaks(target, method, profile):
+        if check.rule not in skipped and check.breaks(target, method, profile):
             rung = RUNGS[check.rule](target, method, profile)
             if isinstance(rung, str):
                 return rung

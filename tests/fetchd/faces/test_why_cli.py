@@ -316,7 +316,7 @@ def test_what_would_loosen_default_names_another_profile_and_where_to_name_it(pl
 
     assert '  [profiles.wider]\n  schemes = ["http", "https"]\n' in result.stdout
     assert "note: default may only be tightened" in result.stdout
-    assert 'profile = "wider" at a listener of [gateway], or in [daemon]' in result.stdout
+    assert 'profile = "wider" at a listener of [gateway], in [agents.NAME] or in [daemon]' in result.stdout
 
 
 def test_a_private_address_comes_with_a_warning(place: Place) -> None:

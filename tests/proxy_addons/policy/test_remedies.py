@@ -40,6 +40,7 @@ def changed(remedy: Remedy, before: Mapping[str, Profile]) -> Profile:
     name = remedy.profile
     assert remedy.is_new == (name not in before)
     written = render_profile(before[name]) if name in before else {}
+    written = {key: value for key, value in written.items() if value is not None}
     return profiles(**{name: {**written, **lines}})[name]
 
 
@@ -211,6 +212,18 @@ def test_a_profile_that_allows_it_by_now_is_said_to() -> None:
     assert "profile p as it is now does not refuse it" in remedy.text
 
 
+def test_a_profile_that_only_monitors_needs_nothing_for_what_it_only_reports() -> None:
+    before = profiles(p={"mode": "monitor", "allow_hosts": [], "methods": ["GET"]})
+    url = target("https://docs.rs:8443/")
+
+    enforced = find_remedy(Question(Rule.PORT, url, "POST"), before["p"], before)
+    assert enforced.toml == ("[profiles.p]", "ports = [80, 443, 8443]")
+    reported = find_remedy(Question(Rule.HOST, url, "POST"), before["p"], before)
+    assert decide_target(url, "POST", changed(enforced, before)).would_refuse is Rule.METHOD
+    verdict = decide_target(url, "POST", changed(reported, before))
+    assert (verdict.refused, verdict.would_refuse) == (False, None)
+
+
 HOSTS = st.sampled_from(
     [
         "a.example",
@@ -258,6 +271,7 @@ PROFILES = st.one_of(
             "allow_hosts": PATTERNS,
             "deny_hosts": PATTERNS,
             "byte_cap": st.just(4096),
+            "concurrent_hops": st.just(4),
         },
     ).map(lambda limits: ("default", limits)),
 )
@@ -286,7 +300,11 @@ def test_with_its_remedy_the_same_admission_passes_and_without_one_none_would(
     bare = refused.target._replace(has_credentials=False)
     assert not decide_target(bare, method, after).refused
     if after.name != name:
-        assert (name, after.byte_cap) == ("default", before["default"].byte_cap)
+        assert name == "default"
+        assert (after.byte_cap, after.concurrent_hops) == (
+            before[name].byte_cap,
+            before[name].concurrent_hops,
+        )
 
 
 # -------------------------------------------------------------------------------------------------- addresses
