@@ -7,21 +7,16 @@ length 0: the authority signs leaves and no further authority. No name constrain
 would take from the gateway the refusals it gives inside a tunnel to an address.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.types import (
-    CertificateIssuerPrivateKeyTypes,
-    CertificatePublicKeyTypes,
-)
 from cryptography.x509.oid import NameOID
 
+from certs.chain import UNREADABLE, PublicAuthority, check_chain
 from certs.errors import CertificateAuthorityError
 
 VALIDITY = timedelta(days=825)
@@ -32,16 +27,6 @@ BACKDATING = timedelta(days=1)
 
 _REMEDY = (
     "restore it, or remove it and start again (a new authority is then made, which every client has to trust)"
-)
-
-# What the parser raises, some of it only when a field is looked at.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    x509.DuplicateExtension,
-    x509.InvalidVersion,
-    x509.UnsupportedGeneralNameType,
 )
 
 _KEY_USAGE = x509.KeyUsage(
@@ -55,17 +40,6 @@ _KEY_USAGE = x509.KeyUsage(
     encipher_only=False,
     decipher_only=False,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PublicAuthority:
-    """The part of an authority that everybody may see."""
-
-    certificates_pem: bytes
-    """The authority's certificate; behind it those it was issued by, if it is no root."""
-    expires: datetime
-    fingerprint_sha256: str
-    """Over the DER form, as `openssl x509 -fingerprint -sha256` writes it: AB:CD:…"""
 
 
 def issue_authority(now: datetime) -> bytes:
@@ -119,54 +93,16 @@ def parse_authority(pem: bytes, path: Path, now: datetime) -> PublicAuthority:
         raise _refuse(path, "it holds no private key that can be read") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise _refuse(path, "its key is neither EC nor RSA", "use an EC P-256 key")
+
+    def refuse(what: str, remedy: str = _REMEDY) -> CertificateAuthorityError:
+        return _refuse(path, what, remedy)
+
     try:
         certificates = x509.load_pem_x509_certificates(pem)
-        _check_certificates(certificates, key, path, now)
-        return PublicAuthority(
-            certificates_pem=b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates),
-            expires=certificates[0].not_valid_after_utc,
-            fingerprint_sha256=certificates[0].fingerprint(hashes.SHA256()).hex(":").upper(),
-        )
-    except _UNREADABLE:
+        check_chain(certificates, key, now, refuse)
+        return PublicAuthority(tuple(certificates))
+    except UNREADABLE:
         raise _refuse(path, "it holds no certificate that can be read") from None
-
-
-def _check_certificates(
-    certificates: Sequence[x509.Certificate], key: CertificateIssuerPrivateKeyTypes, path: Path, now: datetime
-) -> None:
-    certificate = certificates[0]
-    if _spki(certificate.public_key()) != _spki(key.public_key()):
-        raise _refuse(path, "its certificate does not belong to its key")
-    if not _may_sign(certificate):
-        raise _refuse(path, "its certificate may not sign others (BasicConstraints CA, KeyUsage keyCertSign)")
-    for issued, issuer in zip(certificates, [*certificates[1:], certificates[-1]], strict=True):
-        try:
-            issued.verify_directly_issued_by(issuer)
-        except (InvalidSignature, ValueError):
-            raise _refuse(
-                path, "its certificates do not lead from its key's to one that signed itself"
-            ) from None
-    begin, expires = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if now < begin:
-        raise _refuse(path, f"it is not valid before {begin:%Y-%m-%d %H:%M} UTC", "set the clock right")
-    if now >= expires:
-        remedy = "remove it and start again; then have every client trust the new authority"
-        raise _refuse(path, f"it expired on {expires:%Y-%m-%d %H:%M} UTC", remedy)
-
-
-def _may_sign(certificate: x509.Certificate) -> bool:
-    try:
-        if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            return False
-        # Without a KeyUsage extension every use is allowed (RFC 5280, 4.2.1.3), but strict clients want one.
-        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
-    except x509.ExtensionNotFound:
-        return False
-
-
-def _spki(key: CertificatePublicKeyTypes) -> bytes:
-    """The public key in the one form in which equal keys are equal bytes."""
-    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _refuse(path: Path, what: str, remedy: str = _REMEDY) -> CertificateAuthorityError:
