@@ -115,14 +115,14 @@ def _read(path: Path, which: str, *, private: bool) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OwnAuthorityError(which, path, "it is not a regular file", "name another file")
         if private:
-            _check_private(path, status)
+            check_private_file(path, status)
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise OwnAuthorityError(which, path, f"it is larger than {MAX_FILE_BYTES} bytes", "name another file")
     return content
 
 
-def _check_private(path: Path, status: os.stat_result) -> None:
+def check_private_file(path: Path, status: os.stat_result) -> None:
     """The rule of PostgreSQL's ssl_key_file: ours and 0600, or root's and 0640, or less."""
     user, mode = os.geteuid(), stat.S_IMODE(status.st_mode)
     if status.st_uid not in (user, 0):

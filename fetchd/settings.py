@@ -12,9 +12,14 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxy_addons.policy.config import BUILT_IN_SOURCE, Config, ConfigError, parse_config
+
+if TYPE_CHECKING:
+    from certs.own import OwnFiles
 
 CONFIG_VARIABLE = "FETCHD_CONFIG"
 STATE_VARIABLE = "FETCHD_STATE"
@@ -114,6 +119,33 @@ def _parse_toml(data: bytes, source: str) -> dict[str, object]:
     except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
         reason = _AT_END.sub(f"(at line {text.count(chr(10)) + 1}, the last)", str(error))
         raise ConfigError(source, "", f"is not TOML: {reason}") from None
+
+
+def own_authority(config: Config) -> "OwnFiles | None":
+    """The operator's own authority, where the configuration names one."""
+    certificate, key = config.tls.ca_certificate, config.tls.ca_key
+    if certificate is None or key is None:
+        return None
+    from certs.own import OwnFiles  # here: most commands need no certificates, which are slow to import
+
+    return OwnFiles(Path(certificate), Path(key))
+
+
+def check_own_authority(loaded: LoadedConfig) -> tuple[str, ...]:
+    """Whether the operator's own authority can be used, and what will not work with it; raises ConfigError.
+
+    Apart from `load_config`, since commands that judge and print have to work for users who may not read the key.
+    """
+    own = own_authority(loaded.config)
+    if own is None:
+        return ()
+    from certs.errors import OwnAuthorityError
+    from certs.own import load_own_authority
+
+    try:
+        return load_own_authority(own, datetime.now(UTC))[0].notes
+    except OwnAuthorityError as error:
+        raise ConfigError(loaded.source, f"tls.ca_{error.which}", str(error)) from None
 
 
 def _check_authority(authority: str, key: str, source: str) -> None:

@@ -78,6 +78,8 @@ class WorkerSpec:
     listeners: tuple[tuple[str, int, str], ...]
     own: tuple[tuple[str, int], ...]
     """Every address the installation listens on, the daemon's too: never dialled (SPEC 1.2)."""
+    authority: str
+    """Key and certificates that the worker signs with, PEM; secret. All workers of a gateway have the same."""
 
     def __repr__(self) -> str:
         return f"WorkerSpec(series={self.series!r}, listeners={self.listeners!r})"
@@ -94,6 +96,7 @@ class WorkerSpec:
                 "secret": self.secret,
                 "listeners": self.listeners,
                 "own": self.own,
+                "authority": self.authority,
             }
         )
 
@@ -110,6 +113,7 @@ def parse_worker_spec(text: str) -> WorkerSpec:
         secret=told["secret"],
         listeners=tuple((host, port, profile) for host, port, profile in told["listeners"]),
         own=tuple((host, port) for host, port in told["own"]),
+        authority=told["authority"],
     )
 
 
@@ -159,7 +163,7 @@ class Gateway:
             VerdictResponse(),
             Connecting(dialer, self.sessions, audit),
             audit,
-            GateTls(config.tls.listener_certificate, config.tls.listener_key),
+            GateTls(spec.authority, config.tls.listener_certificate, config.tls.listener_key),
         )
         self.master.options.update(
             connection_strategy="lazy", tcp_timeout=int(IDLE_SECONDS), validate_inbound_headers=True

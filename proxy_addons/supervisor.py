@@ -35,6 +35,7 @@ import certifi
 
 from certs.authority import Authority, load_or_create_authority
 from certs.errors import CertificateAuthorityError
+from certs.own import OwnFiles
 from proxy_addons.audit.errors import AuditError
 from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.chains import LedgerError, create_ledger_file
@@ -172,7 +173,7 @@ class Supervisor:
         keys_dir = spec.state_dir / "keys"
         try:
             spec.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a private gateway took no lock
-            authority = load_or_create_authority(keys_dir, spec.state_dir / "ca.pem")
+            authority = load_or_create_authority(keys_dir, spec.state_dir / "ca.pem", _own_files(config))
             AuditKeys.load_or_create(keys_dir)
             scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-")))
             ledger = scratch / "chains.db"
@@ -186,8 +187,9 @@ class Supervisor:
         own = (*spec.own, *((host, port) for host, port, _ in listeners))
         own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
         worker = WorkerSpec(
-            config, spec.state_dir, (), ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own))
-        )
+            config, spec.state_dir, (), ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own)),
+            authority.signing_pem.decode("ascii"),
+        )  # fmt: skip
         if spec.private:
             return authority, [replace(worker, series=PRIVATE_SERIES)]
         count = count_workers(config)
@@ -328,6 +330,11 @@ class Supervisor:
             if not done:
                 process.kill()
         await ended
+
+
+def _own_files(config: Config) -> OwnFiles | None:
+    certificate, key = config.tls.ca_certificate, config.tls.ca_key
+    return OwnFiles(Path(certificate), Path(key)) if certificate is not None and key is not None else None
 
 
 def _open_lock_file(state_dir: Path) -> TextIO:

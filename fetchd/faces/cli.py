@@ -26,6 +26,9 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "env": LazyCommand(
             "fetchd.faces.env_cli", "env", "Print what agents' clients need to use the gateway."
         ),
+        "ca": LazyCommand(
+            "fetchd.faces.ca_cli", "group", "Show, export and replace the authority that clients trust."
+        ),
         "fetch": LazyCommand("fetchd.faces.fetch_cli", "fetch", "Fetch pages through the gateway."),
         "extract": LazyCommand("fetchd.faces.extract_cli", "extract", "Print a saved page as markdown."),
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),

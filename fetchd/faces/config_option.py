@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fetchd.settings import LoadedConfig, load_config
+from fetchd.settings import LoadedConfig, check_own_authority, load_config
 from proxy_addons.policy.config import ConfigError
 from proxy_addons.policy.limits import Profile
 
@@ -32,6 +32,14 @@ def load_or_fail(path: Path | None) -> LoadedConfig:
     """`load_config` in the environment of this process; raises BadInputError."""
     try:
         return load_config(path, os.environ)
+    except ConfigError as error:
+        raise BadInputError(str(error)) from None
+
+
+def check_authority_or_fail(loaded: LoadedConfig) -> tuple[str, ...]:
+    """`check_own_authority`, for commands that start a gateway or check its configuration; raises BadInputError."""
+    try:
+        return check_own_authority(loaded)
     except ConfigError as error:
         raise BadInputError(str(error)) from None
 

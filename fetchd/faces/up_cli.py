@@ -23,7 +23,7 @@ from fetchd.settings import LoadedConfig, find_state_dir
 from proxy_addons.audit import AuditError
 from proxy_addons.policy.config import ConfigError, parse_config
 
-from .config_option import BadInputError, config_option, load_or_fail
+from .config_option import BadInputError, check_authority_or_fail, config_option, load_or_fail
 from .up_text import render_address, render_start, render_status
 
 STOP_SECONDS: Final = 30.0
@@ -54,6 +54,7 @@ def up(
 ) -> None:
     """Start the gateway and the daemon, and serve until stopped."""
     loaded = _override(load_or_fail(config_path), gateway, tools, operator, workers)
+    check_authority_or_fail(loaded)
     where = _find_state(state_dir)
     try:
         asyncio.run(_until_stopped(loaded, where))

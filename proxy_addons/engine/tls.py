@@ -10,9 +10,13 @@ N18  a ClientHello had no bound, and was parsed anew from its first record with 
 
 import re
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
-from mitmproxy import ctx, tls
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from mitmproxy import certs, ctx, tls
 from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
 from mitmproxy.proxy import layer
@@ -24,6 +28,9 @@ MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
 MAX_CLIENT_HELLO = 16 << 10
 """Bytes of records that may hold a ClientHello; today's, with post-quantum shares, take 2 KiB."""
+
+DH_PARAMETERS = "mitmproxy-dhparam.pem"
+"""A public constant in the confdir; made beside the authority."""
 
 HTTP1 = (b"http/1.1",)
 HTTP1_AND_2 = (b"h2", b"http/1.1")
@@ -49,10 +56,26 @@ class GateTls(tlsconfig.TlsConfig):
     name = "tlsconfig"
     request = None  # type: ignore[assignment]  # the hook that answers CRL paths is taken out
 
-    def __init__(self, certificate: str | None = None, key: str | None = None) -> None:
-        """certificate, key: PEM files to show at the listeners themselves, in place of leaves of our CA."""
+    def __init__(self, authority: str, certificate: str | None = None, key: str | None = None) -> None:
+        """authority: PEM, the key that leaves are signed with, its certificate and who issued that, up to the root.
+        certificate, key: PEM files to show at the listeners themselves, in place of leaves of our CA.
+        """
+        self._authority = authority.encode("ascii")
+        self._issuers: tuple[certs.Cert, ...] = ()
         self._certificate, self._key = certificate, key
         self._contexts: OrderedDict[tuple[str | None, str | None], SSL.Context] = OrderedDict()
+
+    def configure(self, updated: set[str]) -> None:
+        """Sign with what we were handed. Stock reads its confdir, and makes an authority where it finds none."""
+        if self.certstore is not None:
+            return
+        key = serialization.load_pem_private_key(self._authority, None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey)
+        chain = x509.load_pem_x509_certificates(self._authority)
+        # Clients have the root; what lies between it and the leaf they have to be shown (RFC 8446, 4.4.2).
+        self._issuers = tuple(map(certs.Cert, chain[:-1]))
+        parameters = certs.CertStore.load_dhparam(Path(ctx.options.confdir) / DH_PARAMETERS)
+        self.certstore = certs.CertStore(key, certs.Cert(chain[0]), None, b"", parameters)
 
     def tls_clienthello(self, hello: tls.ClientHelloData) -> None:
         """Take the server name as it is on the wire: it need only be one name that DNS can carry."""
@@ -77,6 +100,9 @@ class GateTls(tlsconfig.TlsConfig):
         connection.set_accept_state()
 
     def _make_context(self, where: Context, over_listener: bool) -> SSL.Context:
+        files = None
+        if over_listener and self._certificate is not None and self._key is not None:
+            files = self._certificate, self._key
         minimum = net_tls.Version[ctx.options.tls_version_client_min]
         # The undecorated function: stock shares one context between hosts and sets the leaf on each connection.
         context: SSL.Context = net_tls.create_client_proxy_context.__wrapped__(
@@ -88,12 +114,12 @@ class GateTls(tlsconfig.TlsConfig):
             chain_file=None,
             request_client_cert=False,
             alpn_select_callback=choose_protocol,
-            extra_chain_certs=(),
+            extra_chain_certs=() if files is not None else self._issuers,
             dhparams=self.certstore.dhparams,
         )
-        if over_listener and self._certificate is not None and self._key is not None:
-            context.use_certificate_chain_file(self._certificate)
-            context.use_privatekey_file(self._key)
+        if files is not None:
+            context.use_certificate_chain_file(files[0])
+            context.use_privatekey_file(files[1])
             return context
         entry = self.get_cert(where)
         context.use_certificate(entry.cert.to_cryptography())

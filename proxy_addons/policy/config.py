@@ -134,20 +134,20 @@ def _complete(listener: Listener, default_profile: str, agents: Mapping[str, Age
 
 
 def _read_tls(values: Mapping[str, Any], source: str, base: str) -> TlsConfig:
-    certificate, key = values["listener_certificate"], values["listener_key"]
-    if (certificate is None) != (key is None):
-        missing = "listener_key" if key is None else "listener_certificate"
-        raise ConfigError(
-            source, f"tls.{missing}", "is missing; listener_certificate and listener_key go together"
-        )
+    for first, second in (("listener_certificate", "listener_key"), ("ca_certificate", "ca_key")):
+        if (values[first] is None) != (values[second] is None):
+            missing = second if values[second] is None else first
+            raise ConfigError(source, f"tls.{missing}", f"is missing; {first} and {second} go together")
 
-    def resolve(path: str) -> str:
-        return path if path.startswith("/") or not base else f"{base}/{path}"
+    def resolve(path: str | None) -> str | None:
+        return path if path is None or path.startswith("/") or not base else f"{base}/{path}"
 
     return TlsConfig(
-        tuple(map(resolve, values["extra_ca"])),
-        resolve(certificate) if certificate is not None else None,
-        resolve(key) if key is not None else None,
+        tuple(resolved for path in values["extra_ca"] if (resolved := resolve(path)) is not None),
+        resolve(values["listener_certificate"]),
+        resolve(values["listener_key"]),
+        resolve(values["ca_certificate"]),
+        resolve(values["ca_key"]),
     )
 
 

@@ -25,6 +25,8 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("gateway", "default_profile"): config.gateway.default_profile,
         ("dns", "nameservers"): config.dns.nameservers,
         ("tls", "extra_ca"): config.tls.extra_ca,
+        ("tls", "ca_certificate"): config.tls.ca_certificate,
+        ("tls", "ca_key"): config.tls.ca_key,
         ("tls", "listener_certificate"): config.tls.listener_certificate,
         ("tls", "listener_key"): config.tls.listener_key,
         ("daemon", "listen"): config.daemon.endpoint,

@@ -134,6 +134,23 @@ SETTINGS: tuple[Key, ...] = (
     ),
     Key(
         "tls",
+        "ca_certificate",
+        PATH,
+        None,
+        '"corp-ca.pem"',
+        "An authority of your own to sign with, then its issuers up to the root that clients trust; not set: one made"
+        " for this installation.",
+    ),
+    Key(
+        "tls",
+        "ca_key",
+        PATH,
+        None,
+        '"corp-ca.key"',
+        "The private key of ca_certificate, without passphrase, for this user alone to read.",
+    ),
+    Key(
+        "tls",
         "listener_certificate",
         PATH,
         None,

@@ -44,11 +44,13 @@ class DnsConfig:
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """[tls]. Paths of PEM files, absolute when read from a file. listener_*: both or neither."""
+    """[tls]. Paths of PEM files, absolute when read from a file. listener_*, ca_*: both or neither."""
 
     extra_ca: tuple[str, ...]
     listener_certificate: str | None = None
     listener_key: str | None = None
+    ca_certificate: str | None = None
+    ca_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ def test_check_says_what_the_file_says():
         "\n"
         "workers      2\n"
         "nameservers  127.0.0.1:5353, [::1]:53\n"
+        "CA           made for this installation\n"
         "extra CAs    none\n"
         "\n"
         "profile  version       schemes     methods   hosts                 bytes    seconds\n"

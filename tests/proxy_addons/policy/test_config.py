@@ -61,7 +61,10 @@ BAD = load_bad_files()
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "a name cannot fake a second line": (
         {"tls": {"a\nb\x1b[1m": 1}},
-        "tls.a\\nb\\x1b[1m: no such key; write one of extra_ca, listener_certificate, listener_key",
+        (
+            r"tls.a\nb\x1b[1m: no such key; write one of extra_ca, ca_certificate, ca_key,"
+            " listener_certificate, listener_key"
+        ),
     ),
     "a host of 301 characters": (
         limits(allow_hosts=["a" * 301]),
@@ -186,7 +189,13 @@ FULL: dict[str, Any] = {
         "default_profile": "p",
     },
     "dns": {"nameservers": ["127.0.0.1:5353", "[::1]", "9.9.9.9"]},
-    "tls": {"extra_ca": ["a.pem", "/b.pem"], "listener_certificate": "c.pem", "listener_key": "/c.key"},
+    "tls": {
+        "extra_ca": ["a.pem", "/b.pem"],
+        "ca_certificate": "d.pem",
+        "ca_key": "/d.key",
+        "listener_certificate": "c.pem",
+        "listener_key": "/c.key",
+    },
     "daemon": {
         "listen": "127.255.255.255:65535",
         "profile": "p",
@@ -243,6 +252,7 @@ def test_every_key_reaches_its_value():
         "bare": Agent("bare", "p"),
     }
     assert (config.tls.listener_certificate, config.tls.listener_key) == ("/etc/fetchd/c.pem", "/c.key")
+    assert (config.tls.ca_certificate, config.tls.ca_key) == ("/etc/fetchd/d.pem", "/d.key")
     assert config.daemon.names == ("fetchd.internal",)
     assert config.read_max_bytes == 2**40
     assert (config.gateway.workers, config.gateway.default_profile) == (64, "p")
