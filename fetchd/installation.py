@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from fetchd.app import open_audit_log, open_web_fetch
+from fetchd.client_files import write_client_files
 from fetchd.core.caller import Caller
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.operator import make_operator_app
@@ -59,6 +60,7 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         secret = await asyncio.to_thread(load_or_create_secret, state_dir)
         gateway = await start_gateway(config, loaded.source, state_dir, secret, own=(tools, operator))
         stack.push_async_callback(gateway.stop)
+        await asyncio.to_thread(write_client_files, Path(str(gateway.ca["path"])))
 
         log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
         host, port, _ = gateway.listeners[0]

@@ -1,0 +1,63 @@
+"""One gateway for all of these tests, with a listener for each shipped profile; each test has a home of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.clients.agent import Agent, print_environment
+from tests.e2e.clients.stage import PROFILES, ClientStage
+from tests.kit.installed import Up
+
+Agents = Callable[[str], Agent]
+
+
+@pytest.fixture(scope="package")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClientStage, Up]]:
+    folder = tmp_path_factory.mktemp("clients")
+    with ClientStage(folder) as stage, Up(folder, "--config", str(stage.config)) as up:
+        yield stage, up
+
+
+@pytest.fixture(scope="package")
+def settings(served: tuple[ClientStage, Up]) -> dict[str, dict[str, str]]:
+    """Profile → what `fetchd env` prints for its listener."""
+    return {profile: print_environment(served[1], profile) for profile in PROFILES if profile != "default"}
+
+
+@pytest.fixture
+def stage(served: tuple[ClientStage, Up]) -> ClientStage:
+    """Routes stay: use a path of your own."""
+    return served[0]
+
+
+@pytest.fixture
+def agent_under(
+    served: tuple[ClientStage, Up], settings: dict[str, dict[str, str]], tmp_path: Path
+) -> Agents:
+    """An agent in this test's own home, at the listener of a profile."""
+
+    def agent_under(profile: str) -> Agent:
+        return Agent(*served, profile, tmp_path, settings[profile])
+
+    return agent_under
+
+
+@pytest.fixture
+def reader(agent_under: Agents) -> Agent:
+    """An agent under `research`."""
+    return agent_under("research")
+
+
+@pytest.fixture
+def coder(agent_under: Agents) -> Agent:
+    """An agent under `coding`."""
+    return agent_under("coding")
+
+
+@pytest.fixture
+def prompter(agent_under: Agents) -> Agent:
+    """An agent under `llm-only`."""
+    return agent_under("llm-only")
