@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from tests.kit.dns import ScriptedDns
 from tests.kit.exchange import Request
 from tests.kit.gateway import NAMES, ORIGIN_ADDRESS
 from tests.kit.installed import COMMAND_SECONDS
+from tests.kit.mark import Mark
 from tests.kit.origin import Origin
 from tests.kit.pki import Pki
 from tests.kit.toml import write_toml
@@ -34,7 +34,7 @@ class Stage:
     def __init__(self, folder: Path, listeners: tuple[str, ...] = ("test", "open")) -> None:
         self._folder, self._listeners = folder, listeners
         self._stack = ExitStack()
-        self._seen: dict[Origin, list[int]] = {}
+        self._marks: dict[Origin, Mark] = {}
 
     def __enter__(self) -> Self:
         enter = self._stack.enter_context
@@ -60,21 +60,16 @@ class Stage:
     def forget(self) -> None:
         """Count from here on. Connections of earlier tests may live on, so they are remembered and left out."""
         for origin in (self.origin, self.elsewhere, self.plain):
-            self._seen[origin] = [len(connection.requests) for connection in origin.connections]
+            self._marks[origin] = Mark.now(origin)
         self.dns.forget_queries()
 
     def accepts(self, origin: Origin) -> int:
         """Connections to `origin` since `forget`."""
-        return origin.accepts - len(self._seen.get(origin, ()))
+        return self._mark(origin).accepts
 
     def requests(self, origin: Origin) -> list[Request]:
         """Requests to `origin` since `forget`, in order of connections."""
-        seen = itertools.chain(self._seen.get(origin, ()), itertools.repeat(0))
-        return [
-            request
-            for connection, before in zip(origin.connections, seen, strict=False)
-            for request in connection.requests[before:]
-        ]
+        return self._mark(origin).requests
 
     def wait_requests(self, origin: Origin, number: int) -> list[Request]:
         """Wait until so many have come since `forget`."""
@@ -82,6 +77,9 @@ class Stage:
             lambda: len(self.requests(origin)) >= number, f"{number} requests", COMMAND_SECONDS
         )
         return self.requests(origin)
+
+    def _mark(self, origin: Origin) -> Mark:
+        return self._marks.get(origin) or Mark(origin)
 
     def _document(self) -> dict[str, Any]:
         test: dict[str, Any] = {

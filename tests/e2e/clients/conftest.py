@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.clients.agent import Agent, print_environment
-from tests.e2e.clients.stage import PROFILES, ClientStage
+from tests.e2e.clients.stage import ClientStage
 from tests.kit.installed import Up
 
 Agents = Callable[[str], Agent]
@@ -22,25 +23,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClientSta
 
 
 @pytest.fixture(scope="package")
-def settings(served: tuple[ClientStage, Up]) -> dict[str, dict[str, str]]:
-    """Profile → what `fetchd env` prints for its listener."""
-    return {profile: print_environment(served[1], profile) for profile in PROFILES if profile != "default"}
-
-
-@pytest.fixture
-def stage(served: tuple[ClientStage, Up]) -> ClientStage:
-    """Routes stay: use a path of your own."""
-    return served[0]
+def environment_of(served: tuple[ClientStage, Up]) -> Callable[[str], dict[str, str]]:
+    """What `fetchd env` prints for the listener of a profile; printed once."""
+    return functools.cache(functools.partial(print_environment, served[1]))
 
 
 @pytest.fixture
 def agent_under(
-    served: tuple[ClientStage, Up], settings: dict[str, dict[str, str]], tmp_path: Path
+    served: tuple[ClientStage, Up], environment_of: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> Agents:
-    """An agent in this test's own home, at the listener of a profile."""
+    """An agent in this test's own home, at the listener of a profile. Routes stay: use a path of your own."""
+    stage, up = served
+    stage.forget()
 
     def agent_under(profile: str) -> Agent:
-        return Agent(*served, profile, tmp_path, settings[profile])
+        return Agent(stage, up, profile, tmp_path, environment_of(profile))
 
     return agent_under
 

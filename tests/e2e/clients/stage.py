@@ -14,7 +14,9 @@ from typing import Any, Self
 
 from tests.kit.corpora import REPOSITORY
 from tests.kit.dns import ScriptedDns
+from tests.kit.exchange import Request
 from tests.kit.gateway import ORIGIN_ADDRESS
+from tests.kit.mark import Mark
 from tests.kit.origin import Origin
 from tests.kit.pki import Pki
 from tests.kit.toml import write_toml
@@ -59,6 +61,7 @@ class ClientStage:
         self.pki = Pki(self._folder)
         self.dns = enter(ScriptedDns())
         self.origin = enter(Origin(ORIGIN_ADDRESS, tls=self.pki.server_context(*names)))
+        self.forget()
         for name in names:
             self.dns.host_addresses(name, ORIGIN_ADDRESS)
         self.config = write_toml(self._folder / "fetchd.toml", self._document())
@@ -69,6 +72,15 @@ class ClientStage:
 
     def url(self, path: str = "/", host: str = SITE) -> str:
         return f"https://{host}:{self.origin.port}{path}"
+
+    def forget(self) -> None:
+        """Count requests from here on."""
+        self._mark = Mark.now(self.origin)
+
+    @property
+    def requests(self) -> list[Request]:
+        """What the origin was asked since `forget`."""
+        return self._mark.requests
 
     def _document(self) -> dict[str, Any]:
         listeners = [{"address": "127.0.0.1:0", "profile": name} for name in PROFILES]
