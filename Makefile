@@ -22,7 +22,7 @@ help: ## Print this list.
 setup: $(STAMP) ## Make .venv and install everything into it.
 	@:
 
-$(STAMP): requirements.lock pyproject.toml .ci/setup .ci/find-python
+$(STAMP): requirements.lock pyproject.toml tests/e2e/node/package-lock.json .ci/setup .ci/find-python
 	@sh .ci/setup
 
 demo: $(STAMP) ## Fetch pages through the gateway and see attacks refused; URL=https://... adds a page of yours.
@@ -72,4 +72,5 @@ lock: ## Remake requirements.lock; ARGS=--upgrade takes the newest of everything
 
 clean: ## Remove .venv and every cache.
 	@rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf tests/e2e/node/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

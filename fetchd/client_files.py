@@ -1,7 +1,7 @@
 """Files for clients that take no PEM file from their environment; `core/client_environment.py` names them.
 
-    wgetrc  names the CA file to wget, whose GnuTLS build looks for it nowhere else
-    ca.p12  Java's trust store, with the gateway's CA alone; certificates are public, so it has no password
+wgetrc  names the CA file to wget, whose GnuTLS build looks for it nowhere else
+ca.p12  Java's trust store, with the gateway's CA alone; certificates are public, so it has no password
 """
 
 from pathlib import Path

@@ -51,8 +51,12 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DENO_CERT", Holds.AUTHORITY, "Deno"),
     Variable("CARGO_HTTP_CAINFO", Holds.AUTHORITY, "cargo"),
     Variable("AWS_CA_BUNDLE", Holds.AUTHORITY, "AWS clients"),
-    Variable("WGETRC", Holds.WGETRC, "wget, in place of ~/.wgetrc; built with GnuTLS it reads no SSL_CERT_FILE"),
-    Variable("JAVA_TOOL_OPTIONS", Holds.JAVA, "every Java virtual machine, Maven's too; it says so on stderr"),
+    Variable(
+        "WGETRC", Holds.WGETRC, "wget, in place of ~/.wgetrc; built with GnuTLS it reads no SSL_CERT_FILE"
+    ),
+    Variable(
+        "JAVA_TOOL_OPTIONS", Holds.JAVA, "every Java virtual machine, Maven's too; it says so on stderr"
+    ),
 )
 """Chromium reads the proxy, and trusts what certutil put into ~/.pki/nssdb."""
 

@@ -16,6 +16,7 @@ from fetchd.settings import MAX_CONFIG_BYTES, _parse_toml, find_config, find_sta
 from proxy_addons.policy.addresses import SHIPPED_EXTRAS
 from proxy_addons.policy.config import ConfigError, parse_config
 from proxy_addons.policy.config_schema import LIMITS, SETTINGS, Key, render_default
+from proxy_addons.policy.hosts import ANY_HOST
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from tests.kit.corpora import REPOSITORY
 
@@ -191,9 +192,25 @@ def test_the_shipped_file_is_valid_and_has_the_defaults():
     built_in = parse_config({}, source="x")
     assert (loaded.gateway, loaded.dns, loaded.tls) == (built_in.gateway, built_in.dns, built_in.tls)
     assert (loaded.daemon, loaded.operator) == (built_in.daemon, built_in.operator)
-    assert set(loaded.profiles) == {"default", "research"}
+    assert set(loaded.profiles) == {"default", "research", "coding", "llm-only"}
     assert loaded.profiles["default"] == DEFAULT_PROFILE
-    assert loaded.profiles["research"].blocked_extra == SHIPPED_EXTRAS
+    for name in set(loaded.profiles) - {"default"}:
+        assert loaded.profiles[name].blocked_extra == SHIPPED_EXTRAS
+        assert loaded.profiles[name].exceptions == ()
+
+
+def test_a_shipped_profile_that_takes_bodies_or_credentials_names_its_hosts():
+    """None lets anybody on the internet be posted to, and none sends a key where it does not send everything."""
+    for profile in load_config(SHIPPED, {}).config.profiles.values():
+        everybody = any(pattern == ANY_HOST for pattern in profile.hosts.allow)
+        assert not (everybody and (profile.request_body or profile.credential_hosts))
+        assert set(profile.credential_hosts) <= set(profile.hosts.allow)
+
+
+def test_the_docs_describe_each_shipped_profile():
+    section = DOCS.read_text().partition("\n## The shipped profiles\n")[2].partition("\n## ")[0]
+    described = re.findall(r"^\| \*\*`([a-z-]+)`\*\* \|", section, re.MULTILINE)
+    assert described == [name for name in tomllib.loads(SHIPPED.read_text())["profiles"] if name != "default"]
 
 
 def test_the_shipped_file_shows_every_limit_with_its_default():

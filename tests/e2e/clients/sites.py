@@ -34,15 +34,14 @@ def make_repository(path: Path) -> None:
     """A bare repository: TAGS commits on one branch, each with a tag."""
     git = ["git", "-c", "init.defaultBranch=main"]
     subprocess.run([*git, "init", "--quiet", "--bare", path], check=True)
-    lines = ["blob", "mark :1", "data 6", "hello", ""]
+    lines = []
     for number in range(TAGS):
         lines += [
-            "commit refs/heads/main", f"mark :{number + 2}", f"committer A <a@a.example> {1_700_000_000 + number} +0000",
-            "data 0", "M 100644 :1 file.txt" if number == 0 else f"M 100644 inline {number % 7}.txt",
+            "commit refs/heads/main", f"mark :{number + 1}",
+            f"committer A <a@a.example> {1_700_000_000 + number} +0000", "data 0",
+            "M 100644 inline file.txt", f"data {len(str(number))}", str(number),
+            f"reset refs/tags/v{number}", f"from :{number + 1}", "",
         ]  # fmt: skip
-        if number:
-            lines += [f"data {len(str(number))}", str(number)]
-        lines += [f"reset refs/tags/v{number}", f"from :{number + 2}", ""]
     subprocess.run(
         [*git, "-C", path, "fast-import", "--quiet"], input="\n".join(lines) + "\n", text=True, check=True
     )
@@ -63,16 +62,18 @@ def git_backend(root: Path) -> Route:
             "content-type": "CONTENT_TYPE", "content-encoding": "HTTP_CONTENT_ENCODING",
             "git-protocol": "HTTP_GIT_PROTOCOL",
         }  # fmt: skip
-        variables |= {variable: value for name, variable in passed_on.items() for value in request.values(name)}
+        variables |= {
+            variable: value for name, variable in passed_on.items() for value in request.values(name)
+        }
         process = await asyncio.create_subprocess_exec(
             "git", "http-backend", env=variables,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         output, _ = await process.communicate(request.body)
         head, _, body = output.partition(b"\r\n\r\n")
-        fields = [tuple(line.split(": ", 1)) for line in head.decode("ascii").split("\r\n")]
-        status = next((value for name, value in fields if name == "Status"), "200")
-        await exchange.respond(int(status[:3]), [field for field in fields if field[0] != "Status"], body)
+        fields = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n"))
+        status = fields.pop("Status", "200 OK")
+        await exchange.respond(int(status[:3]), fields.items(), body)
 
     return route
 

@@ -1,4 +1,4 @@
-"""Headless Chromium: the proxy from the environment, the CA from the user's certificate database, no error ignored."""
+"""Headless Chromium: proxy from the environment, CA from the user's certificate database, no error ignored."""
 
 from __future__ import annotations
 

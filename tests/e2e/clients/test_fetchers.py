@@ -87,6 +87,12 @@ def test_a_fetcher_shows_of_a_refused_tunnel(reader: Agent, fetcher: Fetcher) ->
     assert fetcher.tunnel_reason in done.stderr
 
 
+def test_curl_shows_the_reason_of_a_refused_tunnel_when_verbose(reader: Agent) -> None:
+    done = reader.run(require_tool("curl"), "-sSv", "https://a.example:22/")
+
+    assert "< HTTP/1.1 403 port not allowed: 22" in done.stderr
+
+
 def test_curl_sends_a_body_in_every_way_it_has(coder: Agent) -> None:
     """With Expect: 100-continue, in chunks and compressed; the origin gets what was sent."""
     require_tool("curl")
@@ -96,7 +102,14 @@ def test_curl_sends_a_body_in_every_way_it_has(coder: Agent) -> None:
         "length": (),
         "expect": ("-H", "Expect: 100-continue", "--expect100-timeout", "60"),
         "chunked": ("-H", "Transfer-Encoding: chunked"),
-        "both": ("-H", "Transfer-Encoding: chunked", "-H", "Expect: 100-continue", "--expect100-timeout", "60"),
+        "both": (
+            "-H",
+            "Transfer-Encoding: chunked",
+            "-H",
+            "Expect: 100-continue",
+            "--expect100-timeout",
+            "60",
+        ),
     }
     for way, fields in ways.items():
         for version in ("--http1.1", "--http2"):
@@ -139,7 +152,7 @@ def test_git_clones(coder: Agent, settings: tuple[str, ...], field: str, value: 
     done = coder.run("git", *options, "clone", "--quiet", url, "copy")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert (coder.home / "copy" / "file.txt").read_text() == "hello\n"
+    assert (coder.home / "copy" / "file.txt").read_text() == str(TAGS - 1)
     tags = coder.run("git", "-C", "copy", "tag", "--list").stdout.split()
     assert len(tags) == TAGS
     posts = [r for r in coder.stage.requests if r.path == PACK_REQUESTS]
@@ -160,13 +173,18 @@ def test_git_fetches_what_is_new(coder: Agent) -> None:
     assert coder.run("git", "-C", "copy", "rev-list", "--count", "HEAD").stdout == f"{TAGS}\n"
 
 
-def test_git_shows_that_a_host_is_refused_and_not_why(coder: Agent) -> None:
+def test_git_shows_that_a_host_is_refused_and_why_only_in_its_trace(coder: Agent) -> None:
     require_tool("git")
-    done = coder.run("git", "clone", coder.stage.url("/refused.git", DENIED))
+    url = coder.stage.url("/refused.git", DENIED)
+
+    done = coder.run("git", "clone", url)
 
     assert done.returncode == 128
     assert done.stderr.endswith("The requested URL returned error: 403\n")
     assert coder.rules("/refused.git/info/refs") == ["host"]
+    assert "fetchd-rule: host" in coder.run("git", "ls-remote", url, GIT_TRACE_CURL="1").stderr
+    tunnel = coder.run("git", "ls-remote", "https://a.example:22/refused.git")
+    assert tunnel.stderr.endswith("CONNECT tunnel failed, response 403\n")
 
 
 def test_git_cannot_log_in(coder: Agent) -> None:
