@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.clients.agent import Agent, read_refusal
 from tests.e2e.clients.sites import TAGS, serve_git
-from tests.e2e.clients.stage import DENIED, ClientStage, stand_in
+from tests.e2e.clients.stage import DENIED, PROFILES, ClientStage, stand_in
 from tests.kit import replies
 from tests.kit.tools import require_tool
 
@@ -120,6 +120,20 @@ def test_curl_sends_a_body_in_every_way_it_has(coder: Agent) -> None:
             assert (done.returncode, done.stdout) == (0, f"hello {path}\n"), done.stderr
             (request,) = [r for r in coder.stage.requests if r.target == path]
             assert request.body.decode() == body
+
+
+def test_a_large_file_is_for_the_coding_profile(coder: Agent, reader: Agent) -> None:
+    """One byte more than `research` takes."""
+    size = PROFILES["research"]["byte_cap"] + 1
+    coder.stage.origin.route("/large", replies.answer(200, bytes(size), "application/octet-stream"))
+    command = (require_tool("curl"), "-sS", "-w", "%{response_code} %{size_download}", "-o", "large")
+
+    done = coder.run(*command, coder.stage.url("/large", GITHUB))
+    assert (done.stdout, done.stderr) == (f"200 {size}", "")
+
+    done = reader.run(*command, reader.stage.url("/large"))
+    assert done.stdout.startswith("502 ")
+    assert read_refusal((reader.home / "large").read_text())["rule"] == "byte-cap"
 
 
 # -- git
