@@ -27,6 +27,8 @@ NOT_FOR_ORIGINS = HOP_BY_HOP | {b"host"}
 NOT_FOR_CLIENTS = HOP_BY_HOP | {b"alt-svc", b"proxy-status"}
 """Alt-Svc invites clients to leave for UDP; Proxy-Status of an origin would speak in our name."""
 KNOWN_CODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"identity", b"*"})
+LIGHT_CODINGS = KNOWN_CODINGS - {b"br", b"zstd", b"*"}
+"""Those whose decoders are not counted out (decoder_slots)."""
 
 Field = tuple[bytes, bytes]
 
@@ -81,6 +83,7 @@ def _request_fields(
     fields: tuple[Field, ...], hop: Hop, target: Target
 ) -> tuple[list[Field], tuple[str, ...]]:
     nominated = nominated_fields(fields)
+    codings = LIGHT_CODINGS if _may_stream(hop, fields) else KNOWN_CODINGS
     trusted = bool(hop.profile.credential_hosts) and matches_any(hop.profile.credential_hosts, target)
     kept: list[Field] = []
     removed: list[str] = []
@@ -93,15 +96,25 @@ def _request_fields(
                 removed.append(shown)
             continue
         if key == b"accept-encoding":
-            value = _readable_codings(value)
+            value = _readable_codings(value, codings)
         kept.append((name, value))
     return kept, tuple(removed)
 
 
-def _readable_codings(value: bytes) -> bytes:
+def _may_stream(hop: Hop, fields: tuple[Field, ...]) -> bool:
+    """Whether the answer may last as long as somebody has something to say: a model's, events.
+
+    In br or zstd it would hold windows of a decoder all the while, and the eleventh such answer would wait its turn.
+    """
+    return hop.method not in ("GET", "HEAD") or any(
+        name.lower() == b"accept" and b"text/event-stream" in value.lower() for name, value in fields
+    )
+
+
+def _readable_codings(value: bytes, codings: frozenset[bytes]) -> bytes:
     """Ask origins only for what can be inspected (dcb, dcz, lzma … could not)."""
     tokens = [token.strip() for token in value.split(b",")]
-    known = [token for token in tokens if token.partition(b";")[0].strip().lower() in KNOWN_CODINGS]
+    known = [token for token in tokens if token.partition(b";")[0].strip().lower() in codings]
     return value if len(known) == len(tokens) else b", ".join(known) or b"identity"
 
 

@@ -223,6 +223,19 @@ def test_origins_are_asked_only_for_codings_that_can_be_counted(world: World, en
         assert entry.origin(world).requests[0].values("accept-encoding") == [passed]
 
 
+@pytest.mark.parametrize("entry", HTTP)
+def test_events_are_asked_for_in_codings_that_can_last(world: World, entry: Entry) -> None:
+    """br and zstd hold one of few decoders for as long as an answer lasts."""
+    for accept, asked, passed in (
+        ("text/event-stream", "gzip, deflate, br;q=0.5, zstd, *;q=0.1", "gzip, deflate"),
+        ("text/html, Text/Event-Stream;q=0.9", "br", "identity"),
+        ("text/html", "br", "br"),
+    ):
+        forget(world)
+        send(world, entry, Ask(headers=[("Accept", accept), ("Accept-Encoding", asked)]))
+        assert entry.origin(world).requests[0].values("accept-encoding") == [passed]
+
+
 def test_a_websocket_handshake_keeps_only_what_it_needs(world: World) -> None:
     world.origin.route("/ws", replies.upgrade("websocket"))
     fields = [

@@ -26,10 +26,12 @@ class Running:
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
     watch: Watch = field(default_factory=Watch)
+    silent: bool = False
 
     def wait_line(self, line: str) -> None:
-        """Wait until it has printed `line`."""
-        self.watch.wait_sync(lambda: line in self.lines, line, COMMAND_SECONDS)
+        """Wait until it has printed `line`; fails when it ends without."""
+        self.watch.wait_sync(lambda: line in self.lines or self.silent, line, COMMAND_SECONDS)
+        assert line in self.lines
 
     def read(self, stream: IO[str]) -> None:
         """Note every line of `stream`, to its end."""
@@ -37,6 +39,8 @@ class Running:
             for line in stream:
                 with self.watch:
                     self.lines.append(line.rstrip("\n"))
+        with self.watch:
+            self.silent = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import brotli
 import pytest
 
+from proxy_addons.addons.decoder_slots import GATEWAY_WINDOWS
 from tests.e2e.clients.agent import Agent, read_refusal
 from tests.e2e.clients.stage import DENIED, PROFILES, stand_in
 from tests.e2e.clients.tools import require_node
 from tests.kit import replies
+from tests.kit.exchange import Exchange
 from tests.kit.sync import Gate
 from tests.kit.tools import require_tool
 
@@ -61,6 +64,50 @@ def test_an_event_arrives_before_the_next_one_is_sent(prompter: Agent, streamer:
     (request,) = prompter.stage.requests
     assert request.values("authorization") == [f"Bearer {KEY}"]
     assert json.loads(request.body) == {"stream": True}
+
+
+MANY = GATEWAY_WINDOWS + 2
+AT_ONCE = """
+import asyncio, httpx, sys
+async def main():
+    client, begun, waiting = httpx.AsyncClient(), asyncio.Event(), set(range(int(sys.argv[2])))
+    async def ask(number):
+        headers = {"accept-encoding": "br, gzip"}
+        async with client.stream("POST", sys.argv[1], headers=headers, json={}) as answer:
+            async for _ in answer.aiter_lines():
+                waiting.discard(number)
+                if not waiting and not begun.is_set():
+                    begun.set()
+                    print("all begun", flush=True)
+    await asyncio.gather(*map(ask, tuple(waiting)))
+asyncio.run(main())
+"""
+
+
+def test_many_answers_stream_at_once(prompter: Agent) -> None:
+    """A br answer takes one of few decoders for as long as it lasts; those that may last are asked for without."""
+    gate = Gate()
+
+    async def route(exchange: Exchange) -> None:
+        accepts_br = any("br" in value for value in exchange.request.values("accept-encoding"))
+        encoder = brotli.Compressor()
+        coding = [("content-encoding", "br")] if accepts_br else []
+        await replies.start_chunked(exchange, [("content-type", "text/event-stream"), *coding])
+        event = b"data: one\n\n"
+        await replies.send_chunk(exchange, encoder.process(event) + encoder.flush() if accepts_br else event)
+        await gate.wait()
+        if accepts_br:
+            await replies.send_chunk(exchange, encoder.finish())
+        await replies.end_chunked(exchange)
+
+    prompter.stage.origin.route("/v1/many", route)
+    url = prompter.stage.url("/v1/many", VENDORS[0])
+    with prompter.running(sys.executable, "-c", AT_ONCE, url, str(MANY)) as client:
+        client.wait_line("all begun")
+        gate.open()
+
+    assert client.process.returncode == 0
+    assert {value for r in prompter.stage.requests for value in r.values("accept-encoding")} == {"gzip"}
 
 
 @pytest.mark.parametrize("host", VENDORS)
