@@ -31,9 +31,10 @@ def profile_worker() -> None:
 
 def run_gateway() -> int:
     """The supervisor process, with that worker."""
+    from proxy_addons.line_input import LineInput
     from proxy_addons.supervisor import serve
 
-    return asyncio.run(serve(sys.stdin.readline(), ("-m", "benchmarks.profiled", "worker")))
+    return asyncio.run(serve(LineInput(sys.stdin.fileno()), ("-m", "benchmarks.profiled", "worker")))
 
 
 def print_profile(shape: Shape, requests: int, lines: int = 45) -> None:

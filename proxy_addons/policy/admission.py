@@ -89,6 +89,8 @@ LADDER: tuple[Check, ...] = (
 
 The last is check 7 again, for the hosts that the caller of one page read narrows it to (SPEC 5).
 """
+MONITORED = frozenset(check.rule for check in LADDER if check.monitored)
+"""The rules that a profile in monitor mode only reports; all others it enforces."""
 
 
 class Admission(NamedTuple):
