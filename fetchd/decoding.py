@@ -15,13 +15,15 @@ Laws:
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from proxy_addons.policy.codings import Coding
 from proxy_addons.policy.limits import MIB
 from proxy_addons.policy.metering import BodyMeter
+
+type Drain = Callable[[bytearray], Awaitable[None]]
 
 BATCH_BYTES: Final = MIB
 """Decoded at once by a thread, and at most a piece more: some milliseconds."""
@@ -40,9 +42,13 @@ class Decoders:
         self._windows: Final = asyncio.Semaphore(heavy_bodies)
 
     @contextmanager
-    def open(self, codings: tuple[Coding, ...], byte_cap: int) -> Iterator["BodyDecoder"]:
-        """A decoder of one body; `codings` in the order they were applied."""
-        decoder = BodyDecoder(codings, byte_cap, self._threads, self._windows)
+    def open(
+        self, codings: tuple[Coding, ...], byte_cap: int, drain: Drain | None = None
+    ) -> Iterator["BodyDecoder"]:
+        """A decoder of one body; `codings` in the order they were applied. drain: takes what was decoded, batch by
+        batch, where the body is not to be held in memory.
+        """
+        decoder = BodyDecoder(codings, byte_cap, self._threads, self._windows, drain)
         try:
             yield decoder
         finally:
@@ -50,7 +56,10 @@ class Decoders:
 
 
 class BodyDecoder:
-    """One body on its way: `feed` each chunk, then `finish`. `data` is what was decoded so far, at most the cap."""
+    """One body on its way: `feed` each chunk, then `finish`.
+
+    `data` is what was decoded so far, at most the cap; with a `drain` it is what that has not taken yet.
+    """
 
     def __init__(
         self,
@@ -58,8 +67,11 @@ class BodyDecoder:
         byte_cap: int,
         threads: asyncio.Semaphore,
         windows: asyncio.Semaphore,
+        drain: Drain | None = None,
     ) -> None:
         self.data: Final = bytearray()
+        self._drain: Final = drain
+        self._drained = 0
         self._meter: Final = BodyMeter(codings, byte_cap)
         self._coded: Final = bool(codings)
         # Under two codings the outer one may decode megabytes that the inner one makes nothing of.
@@ -75,13 +87,26 @@ class BodyDecoder:
         if not self._coded:
             for piece in pieces:
                 self.data.extend(piece)
+            await self._give()
             return
         ended = False
         while not ended:
-            if self._meter.heavy and not self._holds_window and len(self.data) >= self._free:
+            if self._meter.heavy and not self._holds_window and self.size >= self._free:
                 await self._windows.acquire()
                 self._holds_window = True
             ended = await self._decode_batch(pieces)
+            await self._give()
+
+    @property
+    def size(self) -> int:
+        """Bytes decoded so far."""
+        return self._drained + len(self.data)
+
+    async def _give(self) -> None:
+        if self._drain is not None and self.data:
+            await self._drain(self.data)
+            self._drained += len(self.data)
+            self.data.clear()
 
     def finish(self) -> None:
         """The body has ended; raises BrokenBodyError unless its codings have."""

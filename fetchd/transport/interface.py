@@ -11,10 +11,14 @@ from proxy_addons.policy.wire import DaemonRequest
 
 @dataclass(frozen=True, slots=True)
 class HopRequest:
-    """One hop: a GET of `target`, on behalf of whom, of which fetch."""
+    """One hop: a GET of `target`, on behalf of whom, of which fetch.
+
+    conditions: fields that ask for the body only if it is not the one we have (RFC 9110, 13).
+    """
 
     target: Target
     identity: DaemonRequest
+    conditions: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class ProxiedTransport:
                 (b"User-Agent", USER_AGENT.encode("ascii")),
                 (b"Accept", b"*/*"),
                 (b"Accept-Encoding", b"gzip, br"),
+                *request.conditions,
                 *render_daemon_fields(self._secret, request.identity),
             ],
             extensions={"target": absolute.encode("ascii")},

@@ -59,7 +59,7 @@ class Audit:
                 ms=_times(hop),
             )
         )
-        hop.decided = True
+        hop.decided, hop.chain = True, self._sink.series
         if refusal is None:
             self._open.add(hop)
 

@@ -187,6 +187,8 @@ class Hop:
     """The decision line is written."""
     decision: int | None = None
     """Its number in the worker's audit chain."""
+    chain: str = ""
+    """The name of that chain."""
     closed: bool = False
     """The close line is written."""
     answered: bool = False
@@ -222,7 +224,8 @@ class Hop:
     @property
     def context(self) -> HopContext:
         """What an answer of ours says beside the verdict."""
-        return HopContext(self.fetch_id, self.number, policy_name(self.profile), self.display)
+        position = f"{self.chain}:{self.decision}" if self.from_daemon and self.decision is not None else None
+        return HopContext(self.fetch_id, self.number, policy_name(self.profile), self.display, position)
 
 
 class Origin(Server):

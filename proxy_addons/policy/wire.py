@@ -25,6 +25,7 @@ AGENT = "Fetchd-Agent"
 PROFILE = "Fetchd-Profile"
 HOP = "Fetchd-Hop"
 ALLOW = "Fetchd-Allow"
+AUDIT = "Fetchd-Audit"
 PROXY_STATUS = "Proxy-Status"
 DAEMON_SCHEME = "Fetchd-Daemon"
 PROBLEM_TYPE = "application/problem+json"
@@ -39,6 +40,8 @@ MAX_HOP = 999
 
 _STATEMENT = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 
+_POSITION = re.compile(r"([a-z0-9-]{1,64}):([0-9]{1,18})")
+
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
@@ -51,6 +54,8 @@ class HopContext:
     policy: str
     url: str | None = None
     """The display form of the hop's URL (SPEC 1.6), None where it did not parse."""
+    audit: str | None = None
+    """Where the decision stands in the log, `chain:number`; told to the daemon, for its receipts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class GatewayVerdict:
     fetch_id: str
     policy: str
     removed: tuple[str, ...]
+    audit: tuple[str, int] | None = None
+    """Chain and number of the decision's audit line, where the gateway said it."""
 
 
 def policy_name(profile: Profile) -> str:
@@ -126,6 +133,8 @@ def render_allowed_fields(context: HopContext, removed: Sequence[str] = ()) -> F
         (ID.encode(), _printable(context.fetch_id).encode()),
         (POLICY.encode(), _printable(context.policy).encode()),
     ]
+    if context.audit is not None:
+        fields.append((AUDIT.encode(), _printable(context.audit).encode()))
     if removed:
         fields.append((REMOVED.encode(), _printable(", ".join(removed)).encode()))
     return tuple(fields)
@@ -151,7 +160,13 @@ def parse_gateway_fields(fields: Iterable[tuple[bytes, bytes]]) -> GatewayVerdic
         found.get(ID.lower().encode(), ""),
         found.get(POLICY.lower().encode(), ""),
         tuple(part.strip() for part in removed.split(",") if part.strip()),
+        _parse_position(found.get(AUDIT.lower().encode(), "")),
     )
+
+
+def _parse_position(text: str) -> tuple[str, int] | None:
+    found = _POSITION.fullmatch(text)
+    return (found[1], int(found[2])) if found is not None else None
 
 
 def parse_problem(body: bytes) -> Mapping[str, object] | None:
