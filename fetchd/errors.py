@@ -2,9 +2,15 @@
 
 FetchdError
 ├── NoGatewayError            there is no gateway to use, and none may or can be started
-└── TransportError            an answer of the gateway could not be had, or broke off
-    ├── NoAnswerError         before the response head: not reachable, reset, not HTTP, head too large
-    └── BrokenAnswerError     after the response head: the body broke off or its framing is wrong
+├── TransportError            an answer of the gateway could not be had, or broke off
+│   ├── NoAnswerError         before the response head: not reachable, reset, not HTTP, head too large
+│   └── BrokenAnswerError     after the response head: the body broke off or its framing is wrong
+└── StoreError                pages cannot be kept or had; one line for the operator, says what to do
+    ├── StoreUnavailableError the disk or the database: full, read-only, damaged, busy
+    ├── StoreFullError        the size limit is reached, and what is kept is needed
+    ├── StoreKeyError         a key file is missing, unreadable, foreign or open to others
+    ├── BlobMissingError      no blob of this digest
+    └── BlobDamagedError      the bytes kept under a digest have another one
 """
 
 
@@ -26,3 +32,38 @@ class NoAnswerError(TransportError):
 
 class BrokenAnswerError(TransportError):
     """The head arrived, the whole body did not."""
+
+
+class StoreError(FetchdError):
+    """Root of the store's errors; raised only through its subclasses."""
+
+
+class StoreUnavailableError(StoreError):
+    """Nothing was kept of what was being written; trying again may work once the cause is gone."""
+
+
+class StoreFullError(StoreError):
+    """The page was not kept."""
+
+
+class StoreKeyError(StoreError):
+    """A key cannot be used; the message names the file, never key material."""
+
+
+class BlobMissingError(StoreError):
+    """No such blob. `known`: there was one, and it has been dropped since."""
+
+    def __init__(self, digest: str, *, known: bool = False) -> None:
+        self.digest = digest
+        self.known = known
+        super().__init__(f"{digest} was kept and has been dropped since" if known else f"no blob {digest}")
+
+
+class BlobDamagedError(StoreError):
+    """A blob's bytes are not what its name says. `found`: digest and size of what is there."""
+
+    def __init__(self, digest: str, found: str, size: int) -> None:
+        self.digest = digest
+        self.found = found
+        self.size = size
+        super().__init__(f"{digest} is damaged: the {size} bytes kept have the digest {found}")

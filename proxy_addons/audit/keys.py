@@ -82,12 +82,12 @@ class AuditKeys:
         fresh = cls.generate()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _create(directory / SIGNING_FILE, fresh._render_signing(), 0o600)
-            _create(directory / DIGEST_FILE, fresh._digest.hex().encode() + b"\n", 0o600)
-            signing = _parse_signing(directory / SIGNING_FILE, _read_private(directory / SIGNING_FILE))
-            digest = _parse_digest(directory / DIGEST_FILE, _read_private(directory / DIGEST_FILE))
+            create_key_file(directory / SIGNING_FILE, fresh._render_signing(), 0o600)
+            create_key_file(directory / DIGEST_FILE, fresh._digest.hex().encode() + b"\n", 0o600)
+            signing = parse_signing_key(directory / SIGNING_FILE, read_private_file(directory / SIGNING_FILE))
+            digest = _parse_digest(directory / DIGEST_FILE, read_private_file(directory / DIGEST_FILE))
             public = PublicKey.of(signing.public_key())
-            _create(directory / PUBLIC_FILE, public.render_pem(), 0o644)
+            create_key_file(directory / PUBLIC_FILE, public.render_pem(), 0o644)
         except OSError as error:
             raise AuditKeyError(
                 f"audit keys in {directory} cannot be read or made: {error.strerror or error}"
@@ -121,7 +121,7 @@ def load_public_key(path: Path) -> PublicKey:
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except OSError as error:
-        raise AuditKeyError(f"no audit public key at {path}: {error.strerror or error}") from error
+        raise AuditKeyError(f"no public key at {path}: {error.strerror or error}") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise AuditKeyError(f"{path} is not a public key in PEM") from error
     if not isinstance(key, Ed25519PublicKey):
@@ -129,8 +129,8 @@ def load_public_key(path: Path) -> PublicKey:
     return PublicKey.of(key)
 
 
-def _create(path: Path, content: bytes, mode: int) -> None:
-    """Puts `content` at `path` unless a file is there; whoever looks sees nothing or all of it."""
+def create_key_file(path: Path, content: bytes, mode: int) -> None:
+    """Puts `content` at `path` unless a file is there; whoever looks sees nothing or all of it. Raises OSError."""
     if path.exists():
         return
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -158,7 +158,8 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _read_private(path: Path) -> bytes:
+def read_private_file(path: Path) -> bytes:
+    """At most 64 KiB of a file that nobody else can read. Raises AuditKeyError when somebody can; OSError."""
     with path.open("rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if mode & 0o077:
@@ -166,7 +167,8 @@ def _read_private(path: Path) -> bytes:
         return file.read(1 << 16)
 
 
-def _parse_signing(path: Path, content: bytes) -> Ed25519PrivateKey:
+def parse_signing_key(path: Path, content: bytes) -> Ed25519PrivateKey:
+    """The private key in a file's `content`, PKCS #8 PEM. Raises AuditKeyError naming `path`."""
     try:
         key = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -3,9 +3,12 @@ writes lines."""
 
 import asyncio
 
+from proxy_addons.audit.chain import START, Head, seal_line
 from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.audit.record import Record
+
+_TIME = "1970-01-01T00:00:00.000000Z"
 
 
 class MemoryAuditLog:
@@ -18,6 +21,7 @@ class MemoryAuditLog:
         self._failures = 0
         self._available = True
         self._closed = False
+        self._head = START
 
     @property
     def series(self) -> str:
@@ -32,6 +36,9 @@ class MemoryAuditLog:
         self._failures = count
 
     def append(self, record: Record) -> int:
+        return self.append_line(record).seq
+
+    def append_line(self, record: Record) -> Head:
         if self._closed:
             raise AuditUnavailableError(f"audit log {self._series} is closed")
         if self._failures:
@@ -40,7 +47,8 @@ class MemoryAuditLog:
             raise AuditUnavailableError(f"audit log {self._series} cannot be written: scripted failure")
         self._available = True
         self.records.append(record)
-        return len(self.records)
+        _, self._head = seal_line(self._series, self._head, _TIME, record)
+        return self._head
 
     def query_digest(self, query: str) -> str | None:
         return self._keys.query_digest(query)

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from proxy_addons.audit.chain import Head
 from proxy_addons.audit.record import Record
 
 
@@ -20,6 +21,9 @@ class AuditSink(Protocol):
     def append(self, record: Record) -> int:
         """Writes one line and returns its number in the chain. Raises AuditUnavailableError: nothing was
         written."""
+
+    def append_line(self, record: Record) -> Head:
+        """As `append`, and also the line's hash: what a receipt names it by."""
 
     def query_digest(self, query: str) -> str | None:
         """The keyed digest that stands for `query` (without its ``?``); None for an empty one."""

@@ -117,6 +117,9 @@ class AuditLog:
         return self._keys.query_digest(query)
 
     def append(self, record: Record) -> int:
+        return self.append_line(record).seq
+
+    def append_line(self, record: Record) -> Head:
         with self._lock:
             if self._closed:
                 raise AuditUnavailableError(f"audit log {self._series} is closed")
@@ -134,10 +137,10 @@ class AuditLog:
                 self._write_failure = self._failed(error)
                 raise AuditUnavailableError(self._write_failure) from error
             self._write_failure = None
-            seq = self._head.seq
+            head = self._head
             if self._unsigned >= self._checkpoint_lines:
                 self._try_checkpoint(CheckpointReason.LINES)
-            return seq
+            return head
 
     async def run(self) -> None:
         tick = self._fsync_seconds / 2  # a line waits one tick at most, then for the disk

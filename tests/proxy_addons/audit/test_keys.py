@@ -125,7 +125,7 @@ def test_a_lost_public_key_is_written_again(tmp_path: Path) -> None:
 
 
 def test_a_missing_public_key_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(AuditKeyError, match=r"no audit public key at .*audit-signing\.pub\.pem"):
+    with pytest.raises(AuditKeyError, match=r"no public key at .*audit-signing\.pub\.pem"):
         load_public_key(tmp_path / PUBLIC_FILE)
 
 

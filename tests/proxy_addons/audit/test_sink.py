@@ -50,6 +50,15 @@ def test_lines_are_numbered_upwards(sink: tuple[AuditSink, Breaker]) -> None:
     log.close()
 
 
+def test_a_line_is_named_by_its_number_and_its_hash(sink: tuple[AuditSink, Breaker]) -> None:
+    log, _ = sink
+    first, second = log.append_line(decision()), log.append_line(decision())
+
+    assert second.seq == first.seq + 1
+    assert first.hash != second.hash and len(second.hash) == 64
+    log.close()
+
+
 def test_a_line_that_cannot_be_written_raises_and_the_next_may_work(sink: tuple[AuditSink, Breaker]) -> None:
     log, broken = sink
     first = log.append(decision())
