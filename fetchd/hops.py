@@ -113,7 +113,7 @@ class HopChain:
             return network_error(chain)
         if verdict.rule is not None:
             self.status = None
-            problem = await _read_problem(answer)
+            problem = await read_problem(answer)
             return explain_refusal(verdict.rule, problem, chain, profile.byte_cap, METHOD)
         self.status = answer.status
         locations = field_values(answer.fields, b"location")
@@ -146,7 +146,7 @@ async def read_body(
         return Body(target, answer.status, plan, body.data, False)
 
 
-async def _read_problem(answer: HopAnswer) -> bytes:
+async def read_problem(answer: HopAnswer) -> bytes:
     """The body of the gateway's own answer; what breaks off or is too long is no problem document."""
     data = bytearray()
     try:

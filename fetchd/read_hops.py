@@ -14,7 +14,12 @@ from typing import Final, Never
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from proxy_addons.policy.codings import BodyError, OverCapError, UnsupportedCodingError, parse_content_encoding
+from proxy_addons.policy.codings import (
+    BodyError,
+    OverCapError,
+    UnsupportedCodingError,
+    parse_content_encoding,
+)
 from proxy_addons.policy.hosts import HostPattern, matches_any
 from proxy_addons.policy.redirects import RedirectKind, decide_redirect
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
@@ -199,9 +204,7 @@ class ReadChain:
         if rule in _URL_RULES and told.message is not Message.NETWORK:
             raise _EndError(ReadFailure(ReadCode.URL_REFUSED, told.text, rule=rule.value))
         what = _OWN_WORDS.get(rule, "network error").format(host=chain.current.host)
-        raise _EndError(
-            transport_failed(chain.current.display, what, retries=self._retries, rule=rule.value)
-        )
+        raise _EndError(transport_failed(chain.current.display, what, retries=self._retries, rule=rule.value))
 
     def _check_allowlist(self, found: tuple[Target, int], chain: Chain) -> None:
         target, hop = found

@@ -42,7 +42,7 @@ def judge_head(url: str, status: int, fields: Fields, byte_cap: int) -> BodyPlan
     content_type = parse_content_type(types[0])
     if content_type is None or content_type.content_class is ContentClass.REFUSED:
         return fail(Message.BAD_TYPE, url=url, content_type=types[0].decode("ascii"))
-    if content_type.content_class is not ContentClass.FLAT and _declared_length(fields) > byte_cap:
+    if content_type.content_class is not ContentClass.FLAT and declared_length(fields) > byte_cap:
         return over_cap(url, byte_cap)
     try:
         codings = parse_content_encoding(field_values(fields, b"content-encoding"))
@@ -61,7 +61,7 @@ def field_values(fields: Fields, name: bytes) -> list[bytes]:
     return [value for field, value in fields if field.lower() == name]
 
 
-def _declared_length(fields: Fields) -> int:
+def declared_length(fields: Fields) -> int:
     """Content-Length, -1 when none is declared. Malformed ones the HTTP client has refused."""
     values = field_values(fields, b"content-length")
     return int(values[0]) if values and values[0].isdigit() and len(values[0]) <= 20 else -1

@@ -211,7 +211,7 @@ class CloseRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRecord:
     """One a call of the daemon. `failure` is the failure's kind; `text_sha256` the digest of the text handed
-    out.
+    out; `content_digest` that of the body a page read kept, as `sha256:` and hex.
 
     `bytes` is the size of the body after content-decoding; `ms` the whole call in milliseconds.
     """
@@ -234,6 +234,7 @@ class FetchRecord:
     truncated: bool | None = None
     extraction: str | None = None
     text_sha256: str | None = None
+    content_digest: str | None = None
     bytes: int | None = None
     ms: float | None = None
 
@@ -255,6 +256,7 @@ class FetchRecord:
             "truncated": self.truncated,
             "extraction": clip_optional(self.extraction),
             "text_sha256": clip_optional(self.text_sha256),
+            "content_digest": clip_optional(self.content_digest),
             "bytes": self.bytes,
             "ms": round_ms(self.ms),
         }

@@ -198,7 +198,7 @@ RELAYED = [
     *(e for e in TUNNELS if e is not Entry.TLS_LISTENER_CONNECT),
 ]
 RELAY_FIELDS = (
-    b"Proxy-Authorization: Basic cmVsYXk6cmVsYXk=\r\nVia: 1.1 relay\r\nX-Forwarded-Host: denied.example\r\n"
+    b"Via: 1.1 relay\r\nX-Forwarded-Host: denied.example\r\n"
     b"Forwarded: host=denied.example\r\nProxy-Connection: keep-alive\r\n"
 )
 

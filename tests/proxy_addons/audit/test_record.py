@@ -45,7 +45,7 @@ MEMBERS: dict[str, tuple[Record, str]] = {
     "fetch": (
         FETCH,
         """tool agent profile policy fetch_id url query_digest outcome failure rule detail final_url status
-        truncated extraction text_sha256 bytes ms""",
+        truncated extraction text_sha256 content_digest bytes ms""",
     ),
     "event": (event(), "event detail facts"),
 }
