@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Protocol
 
 from proxy_addons.audit import AuditUnavailableError, EventRecord, FetchOutcome, FetchRecord, Head, Record
@@ -49,8 +50,8 @@ _log = logging.getLogger(__name__)
 class Slicer(Protocol):
     """Makes of a kept body what was asked for, in bounded time and memory."""
 
-    async def slice(self, store: PageStore, blob: Blob, plan: SlicePlan) -> object:
-        """A str, object or array. Raises SliceError, StoreError."""
+    async def slice(self, path: Path, size: int, plan: SlicePlan) -> object:
+        """A str, object or array, of a body of `size` bytes. Raises SliceError."""
         ...
 
 
@@ -182,7 +183,7 @@ class PageReader:
             if isinstance(plan, str):
                 return extract_failed(blob.digest, plan)
             try:
-                extracted = await self._slicer.slice(self._store, blob, plan)
+                extracted = await self._slicer.slice(self._store.locate(blob.digest), blob.bytes, plan)
             except SliceError as error:
                 return extract_failed(blob.digest, str(error))
         return ReadResult(
@@ -192,19 +193,16 @@ class PageReader:
 
     async def _known(self, arguments: ReadArguments) -> Blob:
         """The blob that a 304 is about; the store holds it since its validators were sent."""
-        assert arguments.known_digest is not None
-        async with self._store.open_blob(arguments.known_digest) as reader:
+        async with self._store.open_blob(arguments.known_digest or "") as reader:
             return reader.blob
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     async def _seal(self, result: ReadResult, call: _Call) -> ReadOutcome:
-        assert call.had is not None
-        assert call.blob is not None
+        line = self._write(call, FetchOutcome.SUCCESS, extraction=result.mode.value)
+        if line is None or call.had is None or call.blob is None:
+            return ReadOutcome(call.fetch_id, failure=INTERNAL)
         try:
-            line = self._write(call, FetchOutcome.SUCCESS, extraction=result.mode.value)
-            if line is None:
-                return ReadOutcome(call.fetch_id, failure=INTERNAL)
             read = self._describe(call, call.had, call.blob, line, render_time(result.fetched_at))
             receipt = await self._store.seal(read)
         except StoreError as error:

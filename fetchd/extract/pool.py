@@ -90,7 +90,18 @@ class ProcessExtractor:
             rendering = None
         return rendering if rendering is not None else await asyncio.to_thread(render_fallback, html)
 
-    async def _run(self, work: Callable[[], Rendering]) -> Rendering | None:
+    async def run[T](self, work: Callable[[], T]) -> T | None:
+        """The result of other work on a page; None when that cost a worker its life, or more than it may.
+
+        What `work` raises is raised here, but for MemoryError and OSError.
+        """
+        try:
+            async with asyncio.timeout(self._wait):
+                return await self._run(work)
+        except TimeoutError:
+            return None
+
+    async def _run[T](self, work: Callable[[], T]) -> T | None:
         """The result of a worker; None when the page cost it its life, or more than it may."""
         try:
             future = self._pool.schedule(work, timeout=self._seconds)

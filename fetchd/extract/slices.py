@@ -11,7 +11,7 @@ from proxy_addons.policy.content_types import ContentClass
 
 from .metadata import empty_metadata, extract_metadata
 from .page_links import extract_links
-from .rendering import render_page
+from .rendering import render_fallback, render_page
 from .tree import PageTooWildError
 
 
@@ -34,6 +34,13 @@ class SliceError(ValueError):
 def slice_file(path: Path, plan: SlicePlan) -> object:
     """A str, object or array, as JSON has them. Raises SliceError."""
     return slice_body(path.read_bytes(), plan)
+
+
+def slice_plainly(path: Path, plan: SlicePlan) -> object:
+    """The text of a page that no renderer survives, in linear time. Raises SliceError for every other slice."""
+    if plan.mode is not ExtractMode.TEXT or plan.content_class is not ContentClass.HTML:
+        raise SliceError("the page is too large, or too intricate, to be taken apart")
+    return render_fallback(decode_text(path.read_bytes(), plan.encoding, cut=False)).text
 
 
 def slice_body(body: bytes, plan: SlicePlan) -> object:

@@ -7,6 +7,7 @@ All may raise StoreUnavailableError.
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from .values import Blob, KeptBlob, PageRead, StoredRead
@@ -58,6 +59,10 @@ class Blobs(Protocol):
 
     def holds(self, digest: str) -> bool:
         """Is there anything under this digest?"""
+        ...
+
+    def path(self, digest: str) -> Path:
+        """The file of a blob, there or not."""
         ...
 
     def remove(self, digest: str) -> None:

@@ -127,6 +127,10 @@ class PageStore:
                 _log.warning("last use of %s was not noted: %s", digest, error)
             yield reader
 
+    def locate(self, digest: str) -> Path:
+        """The file of a blob that was committed just now and is held, for a worker process to read."""
+        return self.blobs.path(digest)
+
     async def read_blob(self, digest: str, max_bytes: int) -> bytearray:
         """A whole blob in memory, verified. Raises as `open_blob`; ValueError: it is larger than `max_bytes`."""
         async with self.open_blob(digest) as reader:
