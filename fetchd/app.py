@@ -5,6 +5,7 @@ daemon's secret towards it; the rest is made here and closed in reverse order.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -29,12 +30,14 @@ class GatewayHandle(Protocol):
     def port(self) -> int: ...
     @property
     def secret(self) -> str: ...
+    @property
+    def tls(self) -> ssl.SSLContext | None: ...
 
 
 @asynccontextmanager
 async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator[WebFetch]:
     """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection."""
-    async with ProxiedTransport(gateway.host, gateway.port, gateway.secret) as transport:
+    async with ProxiedTransport(gateway.host, gateway.port, gateway.secret, tls=gateway.tls) as transport:
         with ProcessExtractor() as extractor:
             warming = asyncio.create_task(extractor.warm_up())  # while the first hop is on its way
             try:

@@ -2,6 +2,7 @@
 
 FetchdError
 ├── NoGatewayError            there is no gateway to use, and none may or can be started
+├── StaleGatewayError         the running gateway does not know a name that the configuration has
 ├── TransportError            an answer of the gateway could not be had, or broke off
 │   ├── NoAnswerError         before the response head: not reachable, reset, not HTTP, head too large
 │   └── BrokenAnswerError     after the response head: the body broke off or its framing is wrong
@@ -20,6 +21,10 @@ class FetchdError(Exception):
 
 class NoGatewayError(FetchdError):
     """No gateway. The text is one line for the operator and says what to do (SPEC 1.10)."""
+
+
+class StaleGatewayError(FetchdError):
+    """The running gateway has rules of before. The text is one line for the operator and says what to do."""
 
 
 class TransportError(FetchdError):

@@ -1,4 +1,4 @@
-"""The gateway as a process of ours: `python -m proxy_addons`, told what to do in one JSON line (law 2).
+"""The gateway as a process of ours: `python -m proxy_addons`, told what to do in JSON lines (law 2).
 
 `start_gateway` starts one and waits until it accepts clients; `ensure_gateway` uses the running one or starts a
 private one on free loopback ports for the life of one command (SPEC 1.10).
@@ -7,21 +7,30 @@ private one on free loopback ports for the life of one command (SPEC 1.10).
 import asyncio
 import json
 import os
+import ssl
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from fetchd.errors import NoGatewayError
-from fetchd.run_state import SecretError, load_or_create_secret, read_run_state, read_secret
+from fetchd.core.caller import Caller
+from fetchd.errors import NoGatewayError, StaleGatewayError
+from fetchd.run_state import RunState, SecretError, load_or_create_secret, read_run_state, read_secret
 from fetchd.settings import LoadedConfig
+from proxy_addons.policy.agents import LOCAL_AGENT
 from proxy_addons.policy.config import Config, parse_config
 
 START_SECONDS: Final = 90.0
 """A start takes one to two seconds a worker; far more means that something hangs."""
 STOP_SECONDS: Final = 20.0
+RELOAD_SECONDS: Final = 60.0
+"""A worker that does not take new rules in time is ended by its supervisor; far more means that something hangs."""
+
+
+_END: Final = "-----END CERTIFICATE-----"
 
 
 class GatewayStartError(Exception):
@@ -32,13 +41,18 @@ class GatewayStartError(Exception):
         self.in_use = in_use
 
 
+class GatewayReloadError(Exception):
+    """The gateway did not take a configuration and goes on with the one it has; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A gateway to send hops to (`fetchd.app.GatewayHandle`)."""
+    """A gateway to send hops to (`fetchd.app.GatewayHandle`). tls: for a listener that speaks nothing else."""
 
     host: str
     port: int
     secret: str = field(repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
 
 
 class GatewayProcess:
@@ -49,13 +63,49 @@ class GatewayProcess:
         self.listeners = tuple((str(h), int(p), str(n)) for h, p, n in ready["listeners"])
         self.workers = int(ready["workers"])
         self.ca: Mapping[str, Any] = ready["ca"]
-        self._events = asyncio.create_task(self._drop_events())
+        self._turn = asyncio.Lock()
+        self._asked: deque[asyncio.Future[Mapping[str, Any]]] = deque()
+        self._events = asyncio.create_task(self._read_events())
 
-    async def _drop_events(self) -> None:
+    async def reload(self, config: Config, source: str) -> None:
+        """Have its rules replaced by those of `config`, all or none. Raises GatewayReloadError.
+
+        source: what its errors call the configuration.
+        """
+        assert self._process.stdin is not None
+        line = json.dumps({"config": config.document, "source": source}).encode() + b"\n"
+        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        try:
+            async with self._turn:
+                if self._events.done():
+                    raise GatewayReloadError("the gateway has ended")
+                # Answers come in the order of the questions, also that to one which was given up.
+                self._asked.append(answer)
+                self._process.stdin.write(line)
+                await self._process.stdin.drain()
+            async with asyncio.timeout(RELOAD_SECONDS):
+                said = await answer
+        except TimeoutError:
+            raise GatewayReloadError(f"the gateway did not answer within {RELOAD_SECONDS:.0f} s") from None
+        except ConnectionError:
+            raise GatewayReloadError("the gateway has ended") from None
+        if said.get("event") != "reloaded":
+            raise GatewayReloadError(str(said.get("message", "the gateway has ended")))
+
+    async def _read_events(self) -> None:
         """Read on, so that the gateway never waits for us; restarts are in its own log on stderr."""
         assert self._process.stdout is not None
-        while await self._process.stdout.readline():
-            pass
+        try:
+            while line := await self._process.stdout.readline():
+                said = _parse_event(line)
+                if said.get("event") in ("reloaded", "refused") and self._asked:
+                    answer = self._asked.popleft()
+                    if not answer.done():
+                        answer.set_result(said)
+        finally:
+            while self._asked:
+                if not (answer := self._asked.popleft()).done():
+                    answer.set_result({})
 
     async def wait(self) -> int:
         """Until the gateway has ended; its exit status."""
@@ -65,6 +115,14 @@ class GatewayProcess:
         """End it and wait for that; bounded."""
         await _end(self._process)
         self._events.cancel()
+
+
+def _parse_event(line: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def start_gateway(
@@ -116,10 +174,9 @@ async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str
         async with asyncio.timeout(START_SECONDS):
             process.stdin.write(line)
             await process.stdin.drain()
-            first = json.loads(await process.stdout.readline())
+            return _parse_event(await process.stdout.readline())
     except (TimeoutError, ConnectionError, ValueError):
         return {}
-    return first if isinstance(first, dict) else {}
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -135,17 +192,28 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def ensure_gateway(
-    loaded: LoadedConfig, state_dir: Path, *, no_start: bool = False
+    loaded: LoadedConfig, state_dir: Path, *, no_start: bool = False, caller: Caller | None = None
 ) -> AsyncIterator[Gateway]:
-    """The running gateway, or a private one for as long as the context lasts; raises NoGatewayError."""
+    """The running gateway, or a private one for as long as the context lasts.
+
+    caller: whom the gateway must know. Raises NoGatewayError, StaleGatewayError.
+    """
     running = read_run_state(state_dir)
     if running is not None:
-        host, port, _ = running.listeners[0]
+        if caller is not None:
+            _require_known(caller, running)
         try:
             secret = read_secret(state_dir)
+            gateway = choose_gateway(
+                running.listeners,
+                running.tls,
+                secret,
+                running.ca_path,
+                loaded.config.tls.listener_certificate,
+            )
         except (SecretError, OSError) as error:
             raise NoGatewayError(f"the gateway's secret cannot be read: {error}") from error
-        yield Gateway(host, port, secret)
+        yield gateway
         return
     if no_start:
         address = loaded.config.gateway.listeners[0].endpoint
@@ -160,6 +228,52 @@ async def ensure_gateway(
         yield Gateway(host, port, secret)
     finally:
         await private.stop()
+
+
+def _require_known(caller: Caller, running: RunState) -> None:
+    """What the gateway does not know it refuses, and nobody could tell from that what is amiss."""
+    if caller.agent != LOCAL_AGENT and caller.agent not in running.agents:
+        raise StaleGatewayError(f"the running gateway has no agent {caller.agent}; first: fetchd reload")
+    if caller.profile.name not in running.profiles:
+        raise StaleGatewayError(
+            f"the running gateway has no profile {caller.profile.name}; first: fetchd reload"
+        )
+
+
+def choose_gateway(
+    listeners: Sequence[tuple[str, int, str]],
+    tls: Sequence[bool],
+    secret: str,
+    ca_path: str,
+    certificate: str | None,
+) -> Gateway:
+    """Where the daemon sends its hops: the first listener that takes them plainly, else the first over TLS.
+
+    Its secret says who it is, whatever the listener's own profile or agent. tls: for each listener, none if empty.
+    certificate: the one that the operator had listeners show, if any. Raises OSError.
+    """
+    rows = list(zip(listeners, tls or [False] * len(listeners), strict=True))
+    (host, port, _), only_tls = next((row for row in rows if not row[1]), rows[0])
+    context = _make_context(ca_path, certificate) if only_tls else None
+    return Gateway(reachable_host(host), port, secret, context)
+
+
+def reachable_host(host: str) -> str:
+    """An address of this machine that leads to a listener at `host`, which may stand for all of them."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
+
+
+def _make_context(ca_path: str, certificate: str | None) -> ssl.SSLContext:
+    """Trusts our own CA, or exactly the certificate that was configured: its names are those that clients use."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    if certificate is None:
+        context.load_verify_locations(cafile=ca_path)
+        return context
+    leaf, mark, _ = Path(certificate).read_text("latin-1").partition(_END)
+    context.load_verify_locations(cadata=leaf[leaf.index("-----BEGIN CERT") :] + mark + "\n")
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def on_free_ports(loaded: LoadedConfig) -> Config:

@@ -4,21 +4,24 @@ The composition root behind `fetchd up` and the demo.
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fetchd.app import open_audit_log, open_web_fetch
 from fetchd.client_files import write_client_files
-from fetchd.core.caller import Caller
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.operator import make_operator_app
-from fetchd.gateway_process import Gateway, GatewayProcess, start_gateway
+from fetchd.gateway_process import GatewayProcess, choose_gateway, reachable_host, start_gateway
+from fetchd.reloading import Reloader
 from fetchd.run_state import (
+    CONTROL_FILE,
     RunState,
     load_or_create_secret,
     own_state_dir,
@@ -26,27 +29,34 @@ from fetchd.run_state import (
     write_run_state,
 )
 from fetchd.serving import accepts, listen_on, serving
-from fetchd.settings import LoadedConfig
+from fetchd.settings import LoadedConfig, load_again
+from fetchd.tools_tls import tools_tls
+from proxy_addons.policy.config import Config
+from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
-LOCAL_AGENT = "local"
-"""Whoever reaches the tools listener, until agents have tokens."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A running one. `gateway` is its process, `state` what `run.json` says."""
+    """A running one. `gateway` is its process, `state` what `run.json` said at the start."""
 
     gateway: GatewayProcess
     state: RunState
+    reloader: Reloader
     ca_created: bool
     ca_notes: tuple[str, ...]
 
 
 @asynccontextmanager
-async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[Installation]:
+async def installation(
+    loaded: LoadedConfig, state_dir: Path, load: Callable[[], LoadedConfig] | None = None
+) -> AsyncIterator[Installation]:
     """Start everything; stop everything, in reverse order, when the context ends.
 
-    Raises StateInUseError, SecretError, AddressInUseError, GatewayStartError, AuditError, OSError.
+    load: reads the configuration again for a reload; else the same file, and the agents of the state directory.
+    Raises StateInUseError, SecretError, AddressInUseError, GatewayStartError, AuditError, CertificateAuthorityError,
+    OSError.
     """
     config = loaded.config
     async with AsyncExitStack() as stack:
@@ -58,25 +68,14 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
         tools, operator = tools_socket.getsockname()[:2], operator_socket.getsockname()[:2]
 
         secret = await asyncio.to_thread(load_or_create_secret, state_dir)
+        control = await asyncio.to_thread(load_or_create_secret, state_dir, CONTROL_FILE)
         gateway = await start_gateway(config, loaded.source, state_dir, secret, own=(tools, operator))
         stack.push_async_callback(gateway.stop)
         await asyncio.to_thread(write_client_files, Path(str(gateway.ca["path"])))
 
-        log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
-        host, port, _ = gateway.listeners[0]
-        web_fetch = await stack.enter_async_context(open_web_fetch(Gateway(host, port, secret), log))
-        caller = Caller(LOCAL_AGENT, config.profiles[config.daemon.profile])
-        tools_app = await stack.enter_async_context(
-            open_tools_app(web_fetch, caller, [_shown(config.daemon.endpoint.host)])
-        )
-        await stack.enter_async_context(serving(tools_app, tools_socket))
-        is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
-        operator_app = make_operator_app(is_ready, [_shown(config.operator.host)])
-        await stack.enter_async_context(serving(operator_app, operator_socket))
-
         state = RunState(
             pid=os.getpid(),
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            started=_now(),
             config=loaded.source,
             listeners=gateway.listeners,
             tools=tools,
@@ -84,14 +83,68 @@ async def installation(loaded: LoadedConfig, state_dir: Path) -> AsyncIterator[I
             workers=gateway.workers,
             ca_path=str(gateway.ca["path"]),
             ca_expires=str(gateway.ca["expires"]),
+            config_path=str(loaded.path.absolute()) if loaded.path is not None else None,
+            tools_tls=config.daemon.listener.tls,
+            **_describe_rules(config),
         )
+        rules = CurrentRules(Rulebook(config, [port for _, port, _ in gateway.listeners]))
+        reloader = Reloader(
+            loaded,
+            load if load is not None else partial(load_again, loaded.path, state_dir),
+            gateway,
+            rules,
+            partial(_note_reload, state, state_dir),
+        )
+
+        log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
+        hops = choose_gateway(
+            state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
+        )
+        web_fetch = await stack.enter_async_context(open_web_fetch(hops, log))
+        names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
+        tools_app = await stack.enter_async_context(open_tools_app(web_fetch, rules, names))
+        context = await stack.enter_async_context(tools_tls(config, state_dir))
+        await stack.enter_async_context(serving(tools_app, tools_socket, context))
+        is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
+        operator_app = make_operator_app(
+            is_ready, [_shown(config.operator.host)], reload=reloader.reload, control_secret=control
+        )
+        await stack.enter_async_context(serving(operator_app, operator_socket))
+
         write_run_state(state_dir, state)
         stack.callback(remove_run_state, state_dir)
-        yield Installation(gateway, state, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+        yield Installation(gateway, state, reloader, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+def _note_reload(state: RunState, state_dir: Path, loaded: LoadedConfig) -> None:
+    """Have run.json say what is in force. The rules are in force without it, too."""
+    listeners = tuple(
+        (host, port, one.profile)
+        for (host, port, _), one in zip(state.listeners, loaded.config.gateway.listeners, strict=True)
+    )
+    now = replace(state, listeners=listeners, reloaded=_now(), **_describe_rules(loaded.config))
+    try:
+        write_run_state(state_dir, now)
+    except OSError as error:
+        _log.error("the rules were replaced, but run.json could not be written: %s", error)
+
+
+def _describe_rules(config: Config) -> dict[str, Any]:
+    listeners = config.gateway.listeners
+    return {
+        "tls": tuple(one.tls for one in listeners),
+        "owners": tuple(one.agent for one in listeners),
+        "profiles": {name: one.version for name, one in config.profiles.items()},
+        "agents": {name: one.profile for name, one in config.agents.items()},
+    }
 
 
 def _all_accept(listeners: Iterable[tuple[str, int, str]]) -> bool:
-    return all(accepts(host, port) for host, port, _ in listeners)
+    return all(accepts(reachable_host(host), port) for host, port, _ in listeners)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _shown(host: str) -> str:

@@ -5,6 +5,7 @@
 | `up.lock` | locked by `fetchd up` for its whole life; holds the id of its process |
 | `run.json` | what listens where; there from `ready` until the stop begins |
 | `keys/daemon-secret` | the daemon's secret towards the gateway (SPEC 7), 0600 |
+| `keys/control-secret` | the secret of commands that change what runs (`fetchd reload`), 0600 |
 
 The lock decides whether anything runs: the kernel gives it back however the process dies, and no other process can be
 taken for it when ids are used again.
@@ -18,13 +19,14 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
 LOCK_FILE: Final = "up.lock"
 RUN_FILE: Final = "run.json"
 SECRET_FILE: Final = "daemon-secret"  # noqa: S105 (a file name)
+CONTROL_FILE: Final = "control-secret"
 _SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -34,7 +36,11 @@ _TRY_SECONDS: Final = 0.025
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """One running installation. listeners: (address, port, profile) of the gateway."""
+    """One running installation. listeners: (address, port, profile) of the gateway.
+
+    tls: which of the listeners speak nothing but TLS; owners: whose they are, "" for nobody's. profiles: name and
+    version. agents: name and profile. config_path: the file that a reload reads, absolute; None: there is none.
+    """
 
     pid: int
     started: str
@@ -45,6 +51,13 @@ class RunState:
     workers: int
     ca_path: str
     ca_expires: str
+    config_path: str | None = None
+    tls: tuple[bool, ...] = ()
+    owners: tuple[str, ...] = ()
+    tools_tls: bool = False
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    agents: Mapping[str, str] = field(default_factory=dict)
+    reloaded: str | None = None
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
@@ -59,7 +72,23 @@ class RunState:
             workers=int(document["workers"]),
             ca_path=str(document["ca_path"]),
             ca_expires=str(document["ca_expires"]),
+            config_path=_text_or_none(document["config_path"]),
+            tls=tuple(bool(one) for one in document["tls"]),
+            owners=tuple(str(one) for one in document["owners"]),
+            tools_tls=bool(document["tools_tls"]),
+            profiles={str(name): str(version) for name, version in document["profiles"].items()},
+            agents={str(name): str(profile) for name, profile in document["agents"].items()},
+            reloaded=_text_or_none(document["reloaded"]),
         )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON can say it."""
+        return asdict(self)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 class StateInUseError(Exception):
@@ -131,7 +160,7 @@ def write_run_state(state_dir: Path, state: RunState) -> None:
     """Replace `run.json` in one step; raises OSError."""
     path = state_dir / RUN_FILE
     scratch = path.with_suffix(".new")
-    scratch.write_text(json.dumps(asdict(state), indent=2) + "\n", "utf-8")
+    scratch.write_text(json.dumps(state.document, indent=2) + "\n", "utf-8")
     scratch.replace(path)
 
 
@@ -141,7 +170,7 @@ def read_run_state(state_dir: Path) -> RunState | None:
         return None
     try:
         return RunState.parse(json.loads((state_dir / RUN_FILE).read_text("utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
 
 
@@ -150,17 +179,17 @@ def remove_run_state(state_dir: Path) -> None:
     (state_dir / RUN_FILE).unlink(missing_ok=True)
 
 
-def load_or_create_secret(state_dir: Path) -> str:
-    """The daemon's secret towards the gateway, hex; made on first use. Raises SecretError, OSError.
+def load_or_create_secret(state_dir: Path, name: str = SECRET_FILE) -> str:
+    """A secret of the installation, hex; made on first use. Raises SecretError, OSError.
 
     Several processes may start at once: it is written aside and then linked into place, which one of them wins.
     """
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     keys = state_dir / "keys"
     keys.mkdir(mode=0o700, exist_ok=True)
-    path = keys / SECRET_FILE
+    path = keys / name
     if not path.exists():
-        scratch = path.with_name(f"{SECRET_FILE}.{secrets.token_hex(8)}")
+        scratch = path.with_name(f"{name}.{secrets.token_hex(8)}")
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -169,12 +198,12 @@ def load_or_create_secret(state_dir: Path) -> str:
                 path.hardlink_to(scratch)
         finally:
             scratch.unlink()
-    return read_secret(state_dir)
+    return read_secret(state_dir, name)
 
 
-def read_secret(state_dir: Path) -> str:
+def read_secret(state_dir: Path, name: str = SECRET_FILE) -> str:
     """The secret made by `load_or_create_secret`. Raises SecretError, OSError."""
-    path = state_dir / "keys" / SECRET_FILE
+    path = state_dir / "keys" / name
     with path.open("rb") as file:
         text = file.read(_SECRET_BYTES * 4).decode("latin-1").strip()
     if _SECRET.fullmatch(text) is None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -51,15 +52,21 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
     """Serve `app` on `listening` for as long as the context lasts; then the socket is closed with it.
 
+    tls: nothing but TLS is spoken, with this context.
     Clients still there at the end are dropped, so that their calls end as those of any client gone (SPEC 2.1).
     """
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, server_header=False,
+        # No header may say whose connection it is: agents are told apart by their addresses.
+        app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )  # fmt: skip
+    config.load()
+    config.ssl = tls
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:

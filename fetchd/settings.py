@@ -9,14 +9,17 @@ A file that was named, or that is there, is used or is an error; it is never pas
 import re
 import ssl
 import stat
+import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from proxy_addons.policy.config import BUILT_IN_SOURCE, Config, ConfigError, parse_config
+
+from .agent_store import StoredAgents, read_agents
 
 if TYPE_CHECKING:
     from certs.own import OwnFiles
@@ -25,19 +28,31 @@ CONFIG_VARIABLE = "FETCHD_CONFIG"
 STATE_VARIABLE = "FETCHD_STATE"
 DEFAULT_CONFIG = Path("config/fetchd.toml")
 
+NO_AGENTS: Final = StoredAgents()
+
 MAX_CONFIG_BYTES = 4 << 20
 """Ten thousand host patterns take about 300 KiB."""
+
+STEADY_READS: Final = 20
+"""Reads of a file that keeps changing before it is given up."""
+STEADY_SECONDS: Final = 0.1
+"""Between two reads: an editor, or a copy, writes a file of this size in far less."""
 
 _AT_END = re.compile(r"\(at end of document\)")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration, what errors and listings call its source, and its file; None: built in."""
+    """A configuration, what errors and listings call its source, and its file; None: built in.
+
+    stored: the agents of the state directory, which are among those of `config`. empty: the file has no key at all.
+    """
 
     config: Config
     source: str
     path: Path | None
+    stored: StoredAgents = NO_AGENTS
+    empty: bool = False
 
 
 def find_config(option: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -72,17 +87,48 @@ def find_state_dir(option: Path | None, environ: Mapping[str, str]) -> Path:
     )
 
 
-def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
-    """Find the file (`path`: what --config says), read and check it. Raises ConfigError, nothing else."""
-    found = find_config(path, environ)
-    if found is None:
-        return LoadedConfig(parse_config({}, source=BUILT_IN_SOURCE), BUILT_IN_SOURCE, None)
-    source = str(found)
-    mapping = _parse_toml(_read_bounded(found, source), source)
-    config = parse_config(mapping, source=source, base=str(found.absolute().parent))
+def load_config(
+    path: Path | None, environ: Mapping[str, str], stored: StoredAgents = NO_AGENTS
+) -> LoadedConfig:
+    """Find the file (`path`: what --config says), read and check it. Raises ConfigError, nothing else.
+
+    stored: agents beside those of the file.
+    """
+    return _load(find_config(path, environ), stored, _read_bounded)
+
+
+def load_again(path: Path | None, state_dir: Path) -> LoadedConfig:
+    """The same file as before, for a reload, and the agents of the state directory as they are now.
+
+    One that is being written is waited for: two reads must agree. Blocks. Raises ConfigError.
+    """
+    return _load(path, read_agents(state_dir), read_steady)
+
+
+def _load(path: Path | None, stored: StoredAgents, read: Callable[[Path, str], bytes]) -> LoadedConfig:
+    if path is None:
+        mapping, source, base = {}, BUILT_IN_SOURCE, ""
+    else:
+        source, base = str(path), str(path.absolute().parent)
+        mapping = _parse_toml(read(path, source), source)
+    config = parse_config(
+        mapping, source=source, base=base, added=stored.configured, added_source=stored.source
+    )
     for index, authority in enumerate(config.tls.extra_ca):
         _check_authority(authority, f"tls.extra_ca[{index}]", source)
-    return LoadedConfig(config, source, found)
+    return LoadedConfig(config, source, path, stored, path is not None and not mapping)
+
+
+def read_steady(path: Path, source: str) -> bytes:
+    """The content of a file that nobody is writing; raises ConfigError."""
+    before = _read_bounded(path, source)
+    for _ in range(STEADY_READS):
+        time.sleep(STEADY_SECONDS)
+        now = _read_bounded(path, source)
+        if now == before:
+            return now
+        before = now
+    raise ConfigError(source, "", "keeps changing; wait until it is written, and try again")
 
 
 def _read_bounded(path: Path, source: str) -> bytes:

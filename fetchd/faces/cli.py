@@ -23,6 +23,10 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "up": LazyCommand("fetchd.faces.up_cli", "up", "Start the gateway and the daemon."),
         "status": LazyCommand("fetchd.faces.up_cli", "status", "Say what runs, and where it listens."),
         "stop": LazyCommand("fetchd.faces.up_cli", "stop", "Stop what `fetchd up` started."),
+        "reload": LazyCommand(
+            "fetchd.faces.reload_cli", "reload", "Have the running gateway read its configuration again."
+        ),
+        "agent": LazyCommand("fetchd.faces.agent_cli", "agent_group", "Add, list and revoke agents."),
         "env": LazyCommand(
             "fetchd.faces.env_cli", "env", "Print what agents' clients need to use the gateway."
         ),

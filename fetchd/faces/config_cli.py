@@ -10,7 +10,7 @@ from proxy_addons.policy.config import Config, render_profile
 from proxy_addons.policy.config_forms import render_toml
 from proxy_addons.policy.limits import MAX_CHARS, MAX_REDIRECTS, Profile
 
-from .config_option import check_authority_or_fail, config_option, load_or_fail, select_profile
+from .config_option import check_files_or_fail, config_option, load_or_fail, select_profile
 
 UNCHANGEABLE = (
     f"{MAX_REDIRECTS} redirects, none from https to http",
@@ -83,7 +83,7 @@ def check_config(file: Path | None, config_path: Path | None) -> None:
     Exit status: 0 valid, 2 not.
     """
     loaded = load_or_fail(file if file is not None else config_path)
-    notes = check_authority_or_fail(loaded)
+    notes = check_files_or_fail(loaded)
     click.echo(f"{loaded.source}: valid\n\n{render_config(loaded.config)}")
     for note in notes:
         click.echo(f"\nnote: {note}")

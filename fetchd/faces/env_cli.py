@@ -2,26 +2,35 @@
 
 eval "$(fetchd env)"                     in the shell that starts the agent
 docker run --env-file <(fetchd env --format dotenv) …
+
+With agents, the proxy's URL carries name and token: the token is that of FETCHD_TOKEN, never an argument, which any
+user of the machine could see; without it TOKEN stands in its place.
 """
 
-import json
 import os
-from collections.abc import Mapping
+import re
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 import click
 
-from fetchd.core.client_environment import client_environment
-from fetchd.run_state import read_run_state
-from fetchd.settings import find_state_dir
-from proxy_addons.policy.config import ConfigError
+from fetchd.run_state import RunState, read_run_state
 
-from .config_option import BadInputError
+from .agent_environment import (
+    PLACEHOLDER,
+    TOKEN_VARIABLE,
+    Doors,
+    Listener,
+    choose_listener,
+    list_listeners,
+    render_variables,
+    tools_url,
+)
+from .config_option import BadInputError, find_state_or_fail, state_dir_option, suggest
 from .up_text import render_address
 
 NO_GATEWAY: Final = 3
+_TOKEN: Final = re.compile(r"fetchd\.([a-z][a-z0-9_-]{0,31})\.[A-Za-z0-9_-]+")
 
 
 @click.command()
@@ -34,37 +43,55 @@ NO_GATEWAY: Final = 3
     help="As export lines, NAME=value lines, or one JSON object.",
 )
 @click.option(
-    "--listener", metavar="PROFILE", help="The listener with this profile, where there are several."
+    "--agent", metavar="NAME", help=f"Whose clients; else that of ${TOKEN_VARIABLE}, which holds its token."
 )
 @click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="State directory; else $FETCHD_STATE, else $XDG_STATE_HOME/fetchd.",
+    "--listener",
+    metavar="ADDRESS|PROFILE",
+    help="The listener at this address, or with this profile, where there are several.",
 )
+@state_dir_option
 @click.pass_context
-def env(context: click.Context, form: str, listener: str | None, state_dir: Path | None) -> None:
-    """Print what an agent's clients need in their environment: proxy, CA, and what stays local."""
-    try:
-        where = find_state_dir(state_dir, os.environ)
-    except ConfigError as error:
-        raise BadInputError(str(error)) from None
+def env(
+    context: click.Context, form: str, agent: str | None, listener: str | None, state_dir: Path | None
+) -> None:
+    """Print what an agent's clients need in their environment: proxy, CA, tools, and what stays local."""
+    where = find_state_or_fail(state_dir)
     state = read_run_state(where)
     if state is None:
         click.echo(f"nothing runs on {where}; start it with: fetchd up", err=True)
         context.exit(NO_GATEWAY)
-    known = {profile: (host, port) for host, port, profile in reversed(state.listeners)}
-    name = listener if listener is not None else state.listeners[0][2]
-    if name not in known:
-        raise BadInputError(f"no listener with profile {name}; there is {', '.join(sorted(known))}")
-    variables = client_environment(f"http://{render_address(*known[name])}", state.ca_path)
-    click.echo(_render(variables, form))
+    name, token = _find_agent(state, agent)
+    listeners = list_listeners(state)
+    chosen = choose_listener(listeners, name) if listener is None else _find_listener(listeners, listener)
+    if chosen.owner and chosen.owner == name and token == PLACEHOLDER:
+        name = ""  # whoever comes in there is the agent, token or not
+    click.echo(render_variables(Doors(chosen, tools_url(state), state.ca_path), name, token, form))
 
 
-def _render(variables: Mapping[str, str], form: str) -> str:
-    match form:
-        case "json":
-            return json.dumps(dict(variables), indent=2)
-        case "dotenv":
-            return "\n".join(f"{name}={value}" for name, value in variables.items())
-        case _:
-            return "\n".join(f"export {name}={quote(value)}" for name, value in variables.items())
+def _find_agent(state: RunState, option: str | None) -> tuple[str, str]:
+    """Name and token to print; both empty where there is nobody to name."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    found = _TOKEN.fullmatch(token)
+    if token and found is None and option is None:
+        raise BadInputError(f"{TOKEN_VARIABLE} holds no token of fetchd agent; name its agent with --agent")
+    name = option if option is not None else found[1] if found is not None else ""
+    if name and name not in state.agents:
+        raise BadInputError(
+            f"the running gateway has no agent {ascii(name)[1:-1]}; {suggest(name, state.agents)}"
+        )
+    if found is not None and found[1] != name:
+        raise BadInputError(f"{TOKEN_VARIABLE} holds the token of {found[1]}, not of {name}")
+    return name, token or (PLACEHOLDER if name else "")
+
+
+def _find_listener(listeners: tuple[Listener, ...], wanted: str) -> Listener:
+    """By address, as configured or as clients reach it, else the first with that profile."""
+    for one in listeners:
+        if wanted in (render_address(one.host, one.port), one.address):
+            return one
+    for one in listeners:
+        if wanted == one.profile:
+            return one
+    known = sorted({one.profile for one in listeners})
+    raise BadInputError(f"no listener with profile {wanted}; there is {', '.join(known)}")

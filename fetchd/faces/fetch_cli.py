@@ -8,7 +8,6 @@ or a hard failure; 3 no gateway.
 """
 
 import asyncio
-import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -22,20 +21,25 @@ from rich.console import Console
 
 from fetchd.app import ONE_SHOT_SERIES, open_audit_log, open_web_fetch
 from fetchd.core.caller import Caller
-from fetchd.errors import NoGatewayError
+from fetchd.core.tool_definitions import WEB_FETCH
+from fetchd.errors import NoGatewayError, StaleGatewayError
 from fetchd.fetch import FetchResult, WebFetch
-from fetchd.settings import LoadedConfig, find_state_dir
+from fetchd.settings import LoadedConfig
 from proxy_addons.audit import AuditError
-from proxy_addons.policy.config import ConfigError
 
-from .config_option import BadInputError, config_option, load_or_fail, select_profile
+from .calls import ToolNotAllowedError, require_tool
+from .config_option import (
+    BadInputError,
+    config_option,
+    find_state_or_fail,
+    load_or_fail,
+    select_caller,
+    state_dir_option,
+)
 from .fetch_display import FetchDisplay
 from .fetch_many import iterate, run_in_order
 from .fetch_printer import ResultPrinter
 from .line_io import LineReader, read_stream
-
-LOCAL_AGENT: Final = "local"
-"""The name of whoever uses this machine's command line, until agents have tokens."""
 
 NO_GATEWAY: Final = 3
 
@@ -52,6 +56,7 @@ class FetchSettings:
     loaded: LoadedConfig
     state_dir: Path
     no_start: bool
+    caller: Caller
 
 
 OpenFetch = Callable[[FetchSettings], AbstractAsyncContextManager[WebFetch]]
@@ -61,22 +66,25 @@ OpenFetch = Callable[[FetchSettings], AbstractAsyncContextManager[WebFetch]]
 async def open_fetch(settings: FetchSettings) -> AsyncIterator[WebFetch]:
     """The tool over the running gateway, or over a private one for this command's own life.
 
-    Raises NoGatewayError, AuditError.
+    Raises NoGatewayError, StaleGatewayError, AuditError.
     """
     from fetchd.gateway_process import ensure_gateway
 
     async with (
-        ensure_gateway(settings.loaded, settings.state_dir, no_start=settings.no_start) as gateway,
+        ensure_gateway(
+            settings.loaded, settings.state_dir, no_start=settings.no_start, caller=settings.caller
+        ) as gateway,
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
         open_web_fetch(gateway, log) as web_fetch,
     ):
         yield web_fetch
 
 
-state_dir_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="State directory; else $FETCHD_STATE, else $XDG_STATE_HOME/fetchd.",
+agent_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--agent",
+    "agent_name",
+    metavar="NAME",
+    help="Fetch as this agent: under its profile and on its budgets.",
 )
 
 
@@ -96,6 +104,7 @@ state_dir_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.opt
     help="Pages to fetch at the same time.",
 )
 @click.option("--profile", "profile_name", metavar="NAME", help="Fetch under this profile.")
+@agent_option
 @click.option("--no-start", is_flag=True, help="Do not start a private gateway when none runs.")
 @state_dir_option
 @config_option
@@ -109,6 +118,7 @@ def fetch(
     fail_soft: bool,
     jobs: int,
     profile_name: str | None,
+    agent_name: str | None,
     no_start: bool,
     state_dir: Path | None,
     config_path: Path | None,
@@ -119,23 +129,33 @@ def fetch(
     """
     if "-" in urls and len(urls) > 1:
         raise BadInputError("- reads the URLs from standard input; it stands alone")
-    loaded = load_or_fail(config_path)
-    caller = Caller(LOCAL_AGENT, select_profile(loaded, profile_name))
-    try:
-        settings = FetchSettings(loaded, find_state_dir(state_dir, os.environ), no_start)
-    except ConfigError as error:
-        raise BadInputError(str(error)) from None
+    settings = read_settings(config_path, state_dir, agent_name, profile_name, no_start=no_start)
     options: dict[str, object] = {"max_chars": _read_number(max_chars), "raw": raw}
     opener: OpenFetch = context.obj if context.obj is not None else open_fetch
     printer = ResultPrinter(as_json=as_json, fail_soft=fail_soft, many=urls != urls[:1] or urls == ("-",))
     try:
-        asyncio.run(_run(opener, settings, urls, options, caller, jobs, printer))
+        require_tool(WEB_FETCH.name, settings.caller)
+        asyncio.run(_run(opener, settings, urls, options, jobs, printer))
     except NoGatewayError as error:
         click.echo(str(error), err=True)
         context.exit(NO_GATEWAY)
-    except AuditError as error:
+    except (ToolNotAllowedError, StaleGatewayError, AuditError) as error:
         raise BadInputError(str(error)) from None
     context.exit(printer.status)
+
+
+def read_settings(
+    config_path: Path | None,
+    state_dir: Path | None,
+    agent: str | None,
+    profile: str | None,
+    *,
+    no_start: bool,
+) -> FetchSettings:
+    """The options that `fetch` and `mcp` share; raises BadInputError."""
+    where = find_state_or_fail(state_dir)
+    loaded = load_or_fail(config_path, where)
+    return FetchSettings(loaded, where, no_start, select_caller(loaded, agent, profile))
 
 
 async def _run(
@@ -143,7 +163,6 @@ async def _run(
     settings: FetchSettings,
     urls: tuple[str, ...],
     options: dict[str, object],
-    caller: Caller,
     jobs: int,
     printer: ResultPrinter,
 ) -> None:
@@ -152,7 +171,7 @@ async def _run(
         async with opener(settings) as web_fetch:
 
             async def call(url: str) -> FetchResult:
-                return await web_fetch.call({"url": url, **options}, caller, display.single)
+                return await web_fetch.call({"url": url, **options}, settings.caller, display.single)
 
             async def take(result: FetchResult) -> None:
                 display.count(failed=result.failure is not None)

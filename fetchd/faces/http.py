@@ -5,7 +5,8 @@
     GET  /healthz              the process answers
          /mcp                  the same tools for MCP clients
 
-A client that goes away drops its call (SPEC 2.1): the fetch is cancelled and its connection closed at once.
+Who calls is found out first (`tool_identity`). A client that goes away drops its call (SPEC 2.1): the fetch is
+cancelled and its connection closed at once.
 """
 
 import asyncio
@@ -24,19 +25,30 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from fetchd.core.caller import Caller
+from fetchd.core.tool_definitions import WEB_FETCH
 from fetchd.fetch import FetchResult, WebFetch
+from proxy_addons.policy.rulebook import CurrentRules
 
-from .calls import MAX_CALLS, MAX_WAITING, RETRY_SECONDS, BusyError, Calls
+from .calls import (
+    MAX_CALLS,
+    MAX_WAITING,
+    RETRY_SECONDS,
+    BusyError,
+    Calls,
+    ToolNotAllowedError,
+    require_tool,
+)
 from .http_guard import BrowserGuard
 from .openapi import MAX_ARGUMENT_BYTES, PROBLEM_TYPE, WEB_FETCH_PATH, make_document
 from .openapi_page import PAGE_FIELDS, render_page
 from .results import render_problem, render_result
+from .tool_identity import CALLER, ToolIdentity
 
 
 @asynccontextmanager
 async def open_tools_app(
     web_fetch: WebFetch,
-    caller: Caller,
+    rules: CurrentRules,
     hosts: Iterable[str] = (),
     *,
     max_calls: int = MAX_CALLS,
@@ -44,16 +56,18 @@ async def open_tools_app(
 ) -> AsyncIterator[Starlette]:
     """The tools listener whole: the HTTP API, and MCP at `/mcp`, which share one bound on calls.
 
-    caller: on whose behalf all calls run. hosts: see BrowserGuard.
+    rules: tell callers apart. hosts: see BrowserGuard.
     """
     from .mcp_http import open_mcp
 
-    calls = Calls(web_fetch, caller, max_calls=max_calls, max_waiting=max_waiting)
+    calls = Calls(web_fetch, max_calls=max_calls, max_waiting=max_waiting)
     async with open_mcp(calls) as mcp:
-        yield make_app(calls, hosts, mcp)
+        yield make_app(calls, rules, hosts, mcp)
 
 
-def make_app(calls: Calls, hosts: Iterable[str] = (), mcp: ASGIApp | None = None) -> Starlette:
+def make_app(
+    calls: Calls, rules: CurrentRules, hosts: Iterable[str] = (), mcp: ASGIApp | None = None
+) -> Starlette:
     """The ASGI application; `mcp`, if any, answers at `/mcp`."""
     routes: list[BaseRoute] = [
         Route("/", _index, methods=["GET"]),
@@ -64,9 +78,16 @@ def make_app(calls: Calls, hosts: Iterable[str] = (), mcp: ASGIApp | None = None
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
+
+    def needs_token() -> bool:
+        return not rules.now.tools.anonymous
+
     return Starlette(
         routes=routes,
-        middleware=[Middleware(BrowserGuard, hosts=tuple(hosts))],
+        middleware=[
+            Middleware(BrowserGuard, hosts=tuple(hosts), needs_token=needs_token),
+            Middleware(ToolIdentity, rules=rules),
+        ],
         exception_handlers={HTTPException: _http_error, Exception: _fault},
     )
 
@@ -78,11 +99,15 @@ class _Tools:
         self._calls: Final = calls
 
     async def web_fetch(self, request: Request) -> Response:
+        caller: Caller = request.scope[CALLER]
         try:
+            require_tool(WEB_FETCH.name, caller)
             arguments = await _read_bounded(request)
             if arguments is None:
                 return _problem(413, f"send at most {MAX_ARGUMENT_BYTES} bytes of arguments")
-            result = await _until_disconnect(request, self._calls.web_fetch(arguments))
+            result = await _until_disconnect(request, self._calls.web_fetch(arguments, caller))
+        except ToolNotAllowedError as error:
+            return _problem(403, str(error), rule=None)
         except BusyError as error:
             return _problem(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
         except ClientDisconnect:
@@ -162,12 +187,13 @@ async def _fault(request: Request, error: Exception) -> Response:
     return _problem(500, "the request could not be handled")
 
 
-def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> Response:
     document = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
+        **more,
     }
     return _json(document, status, PROBLEM_TYPE, headers)
 

@@ -6,28 +6,25 @@ Ends when the client closes its input, with status 0; 2 for a configuration that
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from pathlib import Path
 
 import click
 
-from fetchd.core.caller import Caller
-from fetchd.errors import NoGatewayError
-from fetchd.settings import find_state_dir
+from fetchd.errors import NoGatewayError, StaleGatewayError
 from proxy_addons.audit import AuditError
-from proxy_addons.policy.config import ConfigError
 
 from .calls import Calls
-from .config_option import BadInputError, config_option, load_or_fail, select_profile
-from .fetch_cli import LOCAL_AGENT, NO_GATEWAY, FetchSettings, open_fetch, state_dir_option
+from .config_option import BadInputError, config_option, state_dir_option
+from .fetch_cli import NO_GATEWAY, FetchSettings, agent_option, open_fetch, read_settings
 from .mcp_server import make_server
 from .mcp_stdio import claimed_stdio, serve_stdio
 
 
 @click.command()
 @click.option("--profile", "profile_name", metavar="NAME", help="Fetch under this profile.")
+@agent_option
 @click.option("--no-start", is_flag=True, help="Do not start a private gateway when none runs.")
 @click.option("--verbose", "-v", is_flag=True, help="Say more on standard error.")
 @state_dir_option
@@ -36,6 +33,7 @@ from .mcp_stdio import claimed_stdio, serve_stdio
 def mcp(
     context: click.Context,
     profile_name: str | None,
+    agent_name: str | None,
     no_start: bool,
     verbose: bool,
     state_dir: Path | None,
@@ -46,16 +44,14 @@ def mcp(
     Uses the running gateway, or starts a private one for as long as the client stays.
     """
     start_logging(verbose=verbose)
-    loaded = load_or_fail(config_path)
-    caller = Caller(LOCAL_AGENT, select_profile(loaded, profile_name))
+    settings = read_settings(config_path, state_dir, agent_name, profile_name, no_start=no_start)
     try:
-        settings = FetchSettings(loaded, find_state_dir(state_dir, os.environ), no_start)
         with claimed_stdio() as (read_from, write_to):
-            asyncio.run(_serve(settings, caller, read_from, write_to))
+            asyncio.run(_serve(settings, read_from, write_to))
     except NoGatewayError as error:
         click.echo(str(error), err=True)
         context.exit(NO_GATEWAY)
-    except (ConfigError, AuditError) as error:
+    except (StaleGatewayError, AuditError) as error:
         raise BadInputError(str(error)) from None
 
 
@@ -69,12 +65,13 @@ def start_logging(*, verbose: bool) -> None:
         logging.getLogger("fetchd").setLevel(logging.DEBUG)
 
 
-async def _serve(settings: FetchSettings, caller: Caller, read_from: int, write_to: int) -> None:
+async def _serve(settings: FetchSettings, read_from: int, write_to: int) -> None:
     serving = asyncio.current_task()
     if serving is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
         async with open_fetch(settings) as web_fetch:
-            await serve_stdio(make_server(Calls(web_fetch, caller)), read_from, write_to)
+            calls = Calls(web_fetch, share=1)  # nobody else is here
+            await serve_stdio(make_server(calls, settings.caller), read_from, write_to)
     except asyncio.CancelledError:
         logging.getLogger(__name__).debug("stopped by a signal")

@@ -4,6 +4,9 @@ The SDK's session manager serves both eras: a client that opens with `initialize
 it is used, so that it can cancel a call by a notification; a request of 2026-07-28 stands for itself. Answers are
 one JSON document or an event stream, as the protocol allows each.
 
+Whose request it is stands in its scope (`tool_identity`). The SDK lets a session be used by its owner alone; to
+anyone else it does not exist.
+
 A connection that closes drops its calls (SPEC 2.1). In the handshake era the protocol lets a call outlive its
 connection and be resumed; without an event store nobody could ever read its answer, so we end it.
 """
@@ -13,27 +16,37 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fetchd.core.caller import Caller
 from proxy_addons.policy.limits import MIB
 
 from .calls import Calls
 from .mcp_json import UnreadableMessageError, parse_plain
-from .mcp_server import ARGUMENTS, CLIENT_GONE, PROGRESS_SECONDS, make_server
+from .mcp_server import ARGUMENTS, BUSY_CODE, CLIENT_GONE, PROGRESS_SECONDS, make_server
+from .mcp_sessions import SESSION_FIELD, SessionShares
+from .tool_identity import CALLER
 
 MAX_MESSAGE_BYTES: Final = MIB
 MAX_SESSIONS: Final = 4_000
 """Some 50 KB each. One whose client keeps its event stream open does not count as idle."""
+MAX_AGENT_SESSIONS: Final = MAX_SESSIONS // 4
+"""Of one agent."""
 SESSION_IDLE_SECONDS: Final = 1_800.0
 
 
 @asynccontextmanager
-async def open_mcp(calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS) -> AsyncIterator[ASGIApp]:
-    """The endpoint; leaving ends every session. It checks neither Host nor Origin: BrowserGuard stands before it."""
+async def open_mcp(
+    calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS, max_agent_sessions: int = MAX_AGENT_SESSIONS
+) -> AsyncIterator[ASGIApp]:
+    """The endpoint; leaving ends every session. BrowserGuard and ToolIdentity stand before it."""
     manager = StreamableHTTPSessionManager(
         make_server(calls, progress_seconds=progress_seconds),
         max_request_body_size=MAX_MESSAGE_BYTES,
@@ -51,7 +64,7 @@ async def open_mcp(calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS) 
     task = asyncio.create_task(run())
     await ready.wait()
     try:
-        yield _Endpoint(manager)
+        yield _Endpoint(manager, SessionShares(max_agent_sessions, SESSION_IDLE_SECONDS))
     finally:
         stop.set()
         await task
@@ -63,8 +76,9 @@ class _Endpoint:
     It would take a request whose id is none for a notification, and call half a surrogate pair a parse error.
     """
 
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+    def __init__(self, manager: StreamableHTTPSessionManager, shares: SessionShares) -> None:
         self._manager: Final = manager
+        self._shares: Final = shares
         self._bounded: Final = RequestBodyLimitMiddleware(self._serve, MAX_MESSAGE_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +90,14 @@ class _Endpoint:
                 gone.set()
             return message
 
-        await self._bounded({**scope, CLIENT_GONE: gone}, watched, send)
+        caller: Caller = scope[CALLER]
+        named = {**scope, CLIENT_GONE: gone, "user": _make_user(caller.agent)}
+        if not _is_of_a_session(scope):
+            await self._bounded(named, watched, send)
+        elif self._shares.is_full(caller.agent) and not any(n == SESSION_FIELD for n, _ in scope["headers"]):
+            await _TOO_MANY(scope, watched, send)
+        else:
+            await self._shares.run(self._bounded, caller.agent, named, watched, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`receive` gives the body in one piece: RequestBodyLimitMiddleware has gathered it."""
@@ -112,3 +133,24 @@ def _put_back(first: Message, receive: Receive) -> Receive:
 async def _answer(error: UnreadableMessageError, scope: Scope, receive: Receive, send: Send) -> None:
     body = error.answer.model_dump_json(by_alias=True, exclude_unset=True)
     await Response(body, 400, media_type="application/json")(scope, receive, send)
+
+
+_TOO_MANY: Final = JSONResponse(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": BUSY_CODE, "message": "too many open sessions of this agent; end one, or wait"},
+    },
+    503,
+)
+
+
+def _is_of_a_session(scope: Scope) -> bool:
+    """Whether a request is of the handshake era, as the SDK tells them apart: it opens a session or is in one."""
+    stated = next((value for name, value in scope["headers"] if name == b"mcp-protocol-version"), None)
+    return stated is None or stated.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _make_user(agent: str) -> AuthenticatedUser:
+    """Whom the SDK takes for the owner of a session. It needs no token for that, and gets none."""
+    return AuthenticatedUser(AccessToken(token="", client_id=agent, scopes=[]))

@@ -5,7 +5,8 @@ The SDK's low-level server speaks the protocol, in both of its eras: the `initia
 our own parser as the JSON reader left them, and what is no object goes there as an empty one (SPEC 2).
 
     soft failure → isError false      hard failure → isError true, enveloped here (SPEC 3)
-    unknown tool → -32602             too many calls → -32000, so does a connection that closed
+    unknown tool, also one that the caller's profile does not list → -32602
+    too many calls → -32000, so does a connection that closed
 """
 
 import asyncio
@@ -30,18 +31,20 @@ from mcp_types import (
     Tool,
 )
 
+from fetchd.core.caller import Caller
 from fetchd.core.envelope import render_envelope
 from fetchd.core.progress import FetchProgress
 from fetchd.core.tool_definitions import TOOLS, WEB_FETCH, render_mcp
 from fetchd.fetch import FetchResult, fresh_nonce
 
 from .calls import BusyError, Calls
+from .tool_identity import CALLER
 
 PROGRESS_SECONDS: Final = 1.0
 """Between two progress notifications, and before the first: a call that ends sooner sends none."""
 
-LIST_TTL_MS: Final = 3_600_000
-"""How long a client may keep the list of tools (2026-07-28); it changes with the version only."""
+LIST_TTL_MS: Final = 300_000
+"""How long a client may keep the list of tools (2026-07-28); a reload may change what a profile lists."""
 
 BUSY_CODE: Final = -32000
 """JSON-RPC 2.0, 5.1: the first of the codes a server may define."""
@@ -60,15 +63,20 @@ INSTRUCTIONS: Final = (
 type _Context = ServerRequestContext[Any, Any]
 
 
-def make_server(calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS) -> Server[Any]:
-    """The server over these calls. It keeps no state of its own, so it serves any number of connections."""
-    tools = _Tools(calls, progress_seconds)
+def make_server(
+    calls: Calls, caller: Caller | None = None, *, progress_seconds: float = PROGRESS_SECONDS
+) -> Server[Any]:
+    """The server over these calls. It keeps no state of its own, so it serves any number of connections.
+
+    caller: whose requests these are; None: each says so in its scope.
+    """
+    tools = _Tools(calls, caller, progress_seconds)
     server: Server[Any] = Server(
         "fetchd",
         version=version("fetchd"),
         instructions=INSTRUCTIONS,
         cache_hints={
-            "tools/list": CacheHint(LIST_TTL_MS, "public"),
+            "tools/list": CacheHint(LIST_TTL_MS, "private"),
             "server/discover": CacheHint(LIST_TTL_MS, "public"),
         },
         get_tool_input_schema=_no_header_parameters,
@@ -114,29 +122,41 @@ def render_call_result(result: FetchResult) -> CallToolResult:
 class _Tools:
     """The handlers."""
 
-    def __init__(self, calls: Calls, progress_seconds: float) -> None:
+    def __init__(self, calls: Calls, caller: Caller | None, progress_seconds: float) -> None:
         self._calls: Final = calls
+        self._caller: Final = caller
         self._progress_seconds: Final = progress_seconds
 
     async def list_tools(self, context: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[Tool.model_validate(render_mcp(tool)) for tool in TOOLS])
+        allowed = self._find_caller(context).profile.tools
+        listed = [tool for tool in TOOLS if tool.name in allowed]
+        return ListToolsResult(tools=[Tool.model_validate(render_mcp(tool)) for tool in listed])
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        if params.name != WEB_FETCH.name:
+        caller = self._find_caller(context)
+        if params.name != WEB_FETCH.name or params.name not in caller.profile.tools:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         try:
-            return render_call_result(await self._watch(context, params.arguments or {}))
+            return render_call_result(await self._watch(context, params.arguments or {}, caller))
         except BusyError as error:
             raise MCPError(BUSY_CODE, str(error)) from None
 
-    async def _watch(self, context: _Context, arguments: Mapping[str, object]) -> FetchResult:
+    def _find_caller(self, context: _Context) -> Caller:
+        if self._caller is not None:
+            return self._caller
+        # Of this very request, in a session too: its agent's profile may have changed since that was opened.
+        request: Any = context.request  # no transport but HTTP leaves the caller out
+        caller: Caller = request.scope[CALLER]
+        return caller
+
+    async def _watch(self, context: _Context, arguments: Mapping[str, object], caller: Caller) -> FetchResult:
         """The call, in a task of its own, while its progress is told and its client is there.
 
         However this ends, the call has ended too: its connections are closed (SPEC 2.1).
         """
         progress = FetchProgress()
         started = asyncio.get_running_loop().time()
-        work = asyncio.ensure_future(self._calls.web_fetch(arguments, progress))
+        work = asyncio.ensure_future(self._calls.web_fetch(arguments, caller, progress))
         gone = asyncio.ensure_future(_wait_until_gone(context))
         try:
             while not work.done():

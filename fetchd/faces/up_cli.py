@@ -1,40 +1,45 @@
 """`fetchd up | status | stop`: the installation as an operator runs it (SPEC 1.10).
 
 `up` stays in the foreground, says what listens where and how to point an agent at it, then `ready`. It ends cleanly
-on SIGTERM or Ctrl-C, which is what `stop` sends.
+on SIGTERM, which is what `stop` sends, on Ctrl-C, and when its terminal is closed. Without one, SIGHUP is a reload.
 """
 
 import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from fetchd.gateway_process import GatewayStartError
+from certs.errors import CertificateAuthorityError
+from fetchd.gateway_process import GatewayStartError, reachable_host
+from fetchd.overrides import Overrides
+from fetchd.reloading import Reloader, ReloadError
 from fetchd.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
 from fetchd.serving import AddressInUseError, accepts
-from fetchd.settings import LoadedConfig, find_state_dir
+from fetchd.settings import LoadedConfig, load_again
 from proxy_addons.audit import AuditError
-from proxy_addons.policy.config import ConfigError, parse_config
+from proxy_addons.policy.config import ConfigError
 
-from .config_option import BadInputError, check_authority_or_fail, config_option, load_or_fail
-from .up_text import render_address, render_start, render_status
+from .config_option import (
+    BadInputError,
+    check_files_or_fail,
+    config_option,
+    find_state_or_fail,
+    load_or_fail,
+    state_dir_option,
+)
+from .up_text import render_address, render_changes, render_start, render_status
 
 STOP_SECONDS: Final = 30.0
 NOT_RUNNING: Final = 3
 _POLL_SECONDS: Final = 0.05
-
-_state_option = click.option(
-    "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="State directory; else $FETCHD_STATE, else $XDG_STATE_HOME/fetchd.",
-)
 
 
 @click.command()
@@ -42,7 +47,7 @@ _state_option = click.option(
 @click.option("--tools", metavar="ADDRESS", help="Where the tools are served, such as 127.0.0.1:3129.")
 @click.option("--operator", metavar="ADDRESS", help="Where the operator looks, such as 127.0.0.1:3130.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Gateway processes; else one for each core.")
-@_state_option
+@state_dir_option
 @config_option
 def up(
     gateway: str | None,
@@ -53,18 +58,19 @@ def up(
     config_path: Path | None,
 ) -> None:
     """Start the gateway and the daemon, and serve until stopped."""
-    loaded = _override(load_or_fail(config_path), gateway, tools, operator, workers)
-    check_authority_or_fail(loaded)
-    where = _find_state(state_dir)
+    where = find_state_or_fail(state_dir)
+    overrides = Overrides(gateway, tools, operator, workers)
+    loaded = _start_config(config_path, where, overrides)
+    check_files_or_fail(loaded)
     try:
-        asyncio.run(_until_stopped(loaded, where))
+        asyncio.run(_until_stopped(loaded, where, overrides))
     except StateInUseError as error:
         raise BadInputError(f"already running on {where} ({error}); stop it with: fetchd stop") from None
     except AddressInUseError as error:
         raise BadInputError(_taken(error.host, error.port, error.reason, error.what)) from None
     except GatewayStartError as error:
         raise BadInputError(_with_way_out(error, loaded)) from None
-    except SecretError as error:
+    except (SecretError, CertificateAuthorityError) as error:
         raise BadInputError(str(error)) from None
     except (AuditError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -73,11 +79,11 @@ def up(
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@_state_option
+@state_dir_option
 def status(as_json: bool, state_dir: Path | None) -> None:
     """Say what runs, where it listens, and whether it answers. Exits with 3 when nothing runs, 1 when a part of it
     does not answer."""
-    where = _find_state(state_dir)
+    where = find_state_or_fail(state_dir)
     state = read_run_state(where)
     if state is None:
         owner = find_owner(where)
@@ -88,10 +94,10 @@ def status(as_json: bool, state_dir: Path | None) -> None:
         else:
             click.echo(f"not running on {where}; start it with: fetchd up")
         raise SystemExit(NOT_RUNNING)
-    accepting = {render_address(h, p): accepts(h, p) for h, p in _listening(state)}
+    accepting = {render_address(h, p): accepts(reachable_host(h), p) for h, p in _listening(state)}
     if as_json:
         document: Mapping[str, Any] = {
-            "running": True, "state_dir": str(where), **asdict(state), "accepting": accepting,
+            "running": True, "state_dir": str(where), **state.document, "accepting": accepting,
         }  # fmt: skip
         click.echo(json.dumps(document))
     else:
@@ -101,10 +107,10 @@ def status(as_json: bool, state_dir: Path | None) -> None:
 
 
 @click.command()
-@_state_option
+@state_dir_option
 def stop(state_dir: Path | None) -> None:
     """Stop what `fetchd up` started, and wait until it has ended."""
-    where = _find_state(state_dir)
+    where = find_state_or_fail(state_dir)
     owner = find_owner(where)
     if owner is None:
         click.echo(f"not running on {where}")
@@ -123,9 +129,10 @@ def stop(state_dir: Path | None) -> None:
     click.echo("stopped")
 
 
-async def _until_stopped(loaded: LoadedConfig, state_dir: Path) -> None:
+async def _until_stopped(loaded: LoadedConfig, state_dir: Path, overrides: Overrides) -> None:
     """Serve until SIGTERM or SIGINT, which also break off a start; further ones change nothing."""
-    serving = asyncio.create_task(_serve(loaded, state_dir))
+    hangup = asyncio.Event()
+    serving = asyncio.create_task(_serve(loaded, state_dir, overrides, hangup))
     stopping = asyncio.Event()
 
     def stop_once() -> None:
@@ -136,6 +143,17 @@ async def _until_stopped(loaded: LoadedConfig, state_dir: Path) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_once)
+    terminal = sys.stdin.isatty()
+
+    def take_hangup() -> None:
+        # The same signal says that the terminal is gone, and then nobody wants us to stay.
+        if terminal and not sys.stdin.isatty():
+            stop_once()
+        else:
+            hangup.set()
+
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        loop.add_signal_handler(signal.SIGHUP, take_hangup)
     try:
         await serving
     except asyncio.CancelledError:
@@ -144,41 +162,55 @@ async def _until_stopped(loaded: LoadedConfig, state_dir: Path) -> None:
         click.echo("stopped")
 
 
-async def _serve(loaded: LoadedConfig, state_dir: Path) -> None:
+async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, hangup: asyncio.Event) -> None:
     """Returns by cancellation only. Raises GatewayStartError when the gateway ends by itself."""
     from fetchd.installation import installation  # all of the daemon, which status and stop do without
 
-    async with installation(loaded, state_dir) as running:
-        profile = loaded.config.profiles[running.state.listeners[0][2]]
+    def load() -> LoadedConfig:
+        return overrides.apply(load_again(loaded.path, state_dir))
+
+    async with installation(loaded, state_dir, load) as running:
+        config = loaded.config
         click.echo(
             render_start(
-                running.state, state_dir, profile, ca_created=running.ca_created, notes=running.ca_notes
+                running.state,
+                state_dir,
+                config.profiles[running.state.listeners[0][2]],
+                ca_created=running.ca_created,
+                notes=running.ca_notes,
+                needs_token=not config.admits_anonymous(config.gateway.listeners[0]),
             )
         )
         click.echo("ready")
-        ended = await running.gateway.wait()
+        reloading = asyncio.create_task(_reload_on_hangup(running.reloader, hangup))
+        try:
+            ended = await running.gateway.wait()
+        finally:
+            reloading.cancel()
+            await asyncio.wait([reloading])
         how = f"was killed by signal {-ended}" if ended < 0 else f"ended with status {ended}"
         raise GatewayStartError(f"the gateway {how}; everything is stopped. Start again with: fetchd up")
 
 
-def _override(
-    loaded: LoadedConfig, gateway: str | None, tools: str | None, operator: str | None, workers: int | None
-) -> LoadedConfig:
-    """The configuration with what the command line says in place of the file; raises BadInputError."""
-    document: dict[str, Any] = dict(loaded.config.document)
-    if gateway is not None:
-        first, *others = loaded.config.gateway.listeners
-        changed = [{"address": gateway, "profile": first.profile}]
-        changed += [{"address": str(one.endpoint), "profile": one.profile} for one in others]
-        document["gateway"] = {**document["gateway"], "listeners": changed}
-    if workers is not None:
-        document["gateway"] = {**document["gateway"], "workers": workers}
-    if tools is not None:
-        document["daemon"] = {**document["daemon"], "listen": tools}
-    if operator is not None:
-        document["operator"] = {**document["operator"], "listen": operator}
+async def _reload_on_hangup(reloader: Reloader, hangup: asyncio.Event) -> None:
+    """One reload for each SIGHUP, or for several that came meanwhile; its outcome on standard error."""
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        try:
+            said = render_changes([change.document for change in await reloader.reload()])
+        except ReloadError as error:
+            said = f"not reloaded: {error}"
+        click.echo(said, err=True)
+
+
+def _start_config(config_path: Path | None, state_dir: Path, overrides: Overrides) -> LoadedConfig:
+    loaded = load_or_fail(config_path, state_dir)
+    if loaded.path is not None:
+        # A reload reads the same file, wherever this process stands then.
+        loaded = replace(loaded, path=loaded.path.absolute())
     try:
-        return LoadedConfig(parse_config(document, source="command line"), loaded.source, loaded.path)
+        return overrides.apply(loaded)
     except ConfigError as error:
         raise BadInputError(str(error)) from None
 
@@ -195,13 +227,6 @@ def _with_way_out(error: GatewayStartError, loaded: LoadedConfig) -> str:
 def _taken(host: str, port: int, reason: str, what: str) -> str:
     shown = render_address(host, 0).removesuffix("0")
     return f"address {render_address(host, port)}: {reason}; choose another port with --{what} {shown}PORT"
-
-
-def _find_state(option: Path | None) -> Path:
-    try:
-        return find_state_dir(option, os.environ)
-    except ConfigError as error:
-        raise BadInputError(str(error)) from None
 
 
 def _listening(state: RunState) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ so the daemon needs no CONNECT, no second TLS and no CA. This is the only file t
 The connection is dialled to the gateway's address whatever the environment says of proxies.
 """
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
@@ -41,12 +42,21 @@ FOREIGN_ERRORS: Final[Mapping[type[Exception], str]] = MappingProxyType(
 class ProxiedTransport:
     """Sends hops to one gateway. Use as an async context manager, or call `aclose`."""
 
-    def __init__(self, host: str, port: int, secret: str, *, max_connections: int = MAX_CONNECTIONS) -> None:
-        """secret: the daemon's own towards the gateway."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        secret: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """secret: the daemon's own towards the gateway. tls: for a gateway that is spoken to over TLS."""
         authority = f"[{host}]" if ":" in host else host
-        self._gateway: Final = f"http://{authority}:{port}"
+        self._gateway: Final = f"{'http' if tls is None else 'https'}://{authority}:{port}"
         self._secret: Final = secret
         self._pool: Final = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
             max_connections=max_connections,
             max_keepalive_connections=max_connections,
             keepalive_expiry=KEEP_ALIVE_SECONDS,

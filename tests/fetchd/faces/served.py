@@ -7,21 +7,22 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import httpcore
 
-from fetchd.core.caller import Caller
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import make_app
-from fetchd.faces.mcp_http import open_mcp
+from fetchd.faces.mcp_http import MAX_AGENT_SESSIONS, open_mcp
 from fetchd.fetch import WebFetch
 from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
 from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
-from proxy_addons.policy.limits import DEFAULT_PROFILE
+from proxy_addons.policy.config import parse_config
+from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 from tests.kit.ports import bound_socket
 from tests.kit.sync import PATIENCE
 
@@ -52,7 +53,8 @@ class Daemon:
 
     port: int
     transport: FakeTransport
-    log: WatchedLog = field(default_factory=WatchedLog)
+    log: WatchedLog
+    rules: CurrentRules
 
     @property
     def mcp_url(self) -> str:
@@ -143,15 +145,21 @@ def read_answer(response: httpcore.Response) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serve(
-    answers: Mapping[str, ScriptedAnswer], *, progress_seconds: float = 60.0, **limits: int
+    answers: Mapping[str, ScriptedAnswer],
+    *,
+    progress_seconds: float = 60.0,
+    config: Mapping[str, object] = MappingProxyType({}),
+    max_agent_sessions: int = MAX_AGENT_SESSIONS,
+    **limits: int,
 ) -> AsyncIterator[Daemon]:
-    """limits: of Calls. The last one out closes the door: clients still there are dropped."""
+    """config: tells callers apart. limits: of Calls. The last one out closes the door: clients there are dropped."""
+    rules = CurrentRules(Rulebook(parse_config(config, source="test")))
     log, transport = WatchedLog(), FakeTransport(answers)
     with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as listening:
         listening.listen()
-        calls = Calls(WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE), **limits)
+        calls = Calls(WebFetch(transport, extractor, log), **limits)
         async with (
-            open_mcp(calls, progress_seconds=progress_seconds) as mcp,
-            serving(make_app(calls, ["fetchd.test"], mcp), listening),
+            open_mcp(calls, progress_seconds=progress_seconds, max_agent_sessions=max_agent_sessions) as mcp,
+            serving(make_app(calls, rules, ["fetchd.test"], mcp), listening),
         ):
-            yield Daemon(listening.getsockname()[1], transport, log)
+            yield Daemon(listening.getsockname()[1], transport, log, rules)

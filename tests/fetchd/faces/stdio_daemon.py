@@ -63,8 +63,8 @@ class ToldLog(MemoryAuditLog):
 async def main() -> None:
     transport = TalkativeTransport({URL: TEXT, HANGING_URL: HANGS, SLOW_URL: HANGS_IN_BODY})
     with claimed_stdio() as (read_from, write_to), ProcessExtractor(1) as extractor:
-        calls = Calls(WebFetch(transport, extractor, ToldLog()), Caller("local", DEFAULT_PROFILE))
-        server = make_server(calls, progress_seconds=PROGRESS_SECONDS)
+        calls = Calls(WebFetch(transport, extractor, ToldLog()))
+        server = make_server(calls, Caller("local", DEFAULT_PROFILE), progress_seconds=PROGRESS_SECONDS)
         await serve_stdio(server, read_from, write_to)
     print("ended", file=sys.stderr, flush=True)
 

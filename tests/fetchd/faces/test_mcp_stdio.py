@@ -108,9 +108,13 @@ async def serve(*, read: bool = True) -> AsyncIterator[Here]:
     if read:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), unread)
     with ProcessExtractor(1) as extractor:
-        calls = Calls(WebFetch(transport, extractor, log), Caller("local", DEFAULT_PROFILE))
+        calls = Calls(WebFetch(transport, extractor, log))
         serving = asyncio.create_task(
-            serve_stdio(make_server(calls, progress_seconds=PROGRESS_SECONDS), read_from, write_to)
+            serve_stdio(
+                make_server(calls, Caller("local", DEFAULT_PROFILE), progress_seconds=PROGRESS_SECONDS),
+                read_from,
+                write_to,
+            )
         )
         try:
             yield Here(writer, reader, serving, transport, log, unread)
