@@ -90,7 +90,7 @@ async def installation(
         rules = CurrentRules(Rulebook(config, [port for _, port, _ in gateway.listeners]))
         reloader = Reloader(
             loaded,
-            load if load is not None else partial(load_again, loaded.path, state_dir),
+            load if load is not None else partial(load_again, loaded, state_dir),
             gateway,
             rules,
             partial(_note_reload, state, state_dir),

@@ -79,10 +79,6 @@ class Reloader:
                 loaded = await asyncio.to_thread(self._load)
             except ConfigError as error:
                 raise ReloadError(str(error)) from None
-            if loaded.empty and not self._loaded.empty:
-                raise ReloadError(
-                    f"{loaded.source}: holds no key at all; to run on built-in limits alone: fetchd stop, fetchd up"
-                )
             before = self._loaded.config
             fixed = find_fixed(before, loaded.config)
             if fixed is not None:

@@ -97,12 +97,22 @@ def load_config(
     return _load(find_config(path, environ), stored, _read_bounded)
 
 
-def load_again(path: Path | None, state_dir: Path) -> LoadedConfig:
+def load_again(before: LoadedConfig, state_dir: Path) -> LoadedConfig:
     """The same file as before, for a reload, and the agents of the state directory as they are now.
 
-    One that is being written is waited for: two reads must agree. Blocks. Raises ConfigError.
+    One that is being written is waited for: two reads must agree. One that was emptied is taken for a mistake. Blocks.
+    Raises ConfigError.
     """
-    return _load(path, read_agents(state_dir), read_steady)
+
+    def read(path: Path, source: str) -> bytes:
+        data = read_steady(path, source)
+        if not before.empty and not _parse_toml(data, source):
+            raise ConfigError(
+                source, "", "has no key at all any more; to run without: fetchd stop, fetchd up"
+            )
+        return data
+
+    return _load(before.path, read_agents(state_dir), read)
 
 
 def _load(path: Path | None, stored: StoredAgents, read: Callable[[Path, str], bytes]) -> LoadedConfig:

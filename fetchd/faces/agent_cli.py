@@ -39,6 +39,8 @@ from .control import ControlError, order_reload
 
 TOKEN_BYTES: Final = 32
 
+NAMELESS: Final = "This is the first agent: from now on clients without a token are refused, but at a listener with anonymous = true"
+
 env_option = click.option(
     "--env",
     "form",
@@ -279,6 +281,8 @@ def _print_token(
     """The token, and how clients use it. With --env the words go to standard error."""
     doors = find_doors(edit.running, loaded.config, edit.state_dir, name)
     taken = "the running gateway takes its token now" if told else "fetchd up will take its token"
+    if not _admits_nameless(edit.stored, loaded):
+        taken += f".\n{NAMELESS}"
     if form is not None:
         click.echo(f"{said}; {taken}", err=True)
         click.echo(render_variables(doors, name, token, form))
@@ -286,6 +290,16 @@ def _print_token(
     click.echo(f"{said}; {taken}")
     click.echo(f"token, shown this once: {token}")
     click.echo(describe_client(doors, name, token))
+
+
+def _admits_nameless(before: StoredAgents, loaded: LoadedConfig) -> bool:
+    """Whether whoever was served without a token still is."""
+    config = loaded.config
+    if before.tables or len(config.agents) > 1:
+        return True  # that was so before
+    return all(
+        one.anonymous for one in (*config.gateway.listeners, config.daemon.listener) if one.is_loopback
+    )
 
 
 def _describe(agent: Agent, stored: StoredAgents, loaded: LoadedConfig) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def describe_client(doors: Doors, agent: str, token: str) -> str:
             f"  export {TOOLS_VARIABLE}={doors.tools} {TOKEN_VARIABLE}={token}",
             _CURL,
         ]
-    return "\n".join(lines)
+    return "\n".join(lines) or "its clients, once it runs: FETCHD_TOKEN=… fetchd env"
 
 
 def _encode(text: str) -> str:

@@ -12,6 +12,7 @@ from fetchd.core.header import Extraction
 from fetchd.core.tool_definitions import WEB_FETCH, Schema
 from proxy_addons.policy.limits import MIB
 from proxy_addons.policy.verdicts import Rule
+from proxy_addons.policy.wire import PROBLEM_URI
 
 from .calls import RETRY_SECONDS
 from .results import KIND_STATUSES, TRUST
@@ -67,7 +68,17 @@ def make_document() -> Schema:
                 "SoftFailure": _soft_failure_schema(),
                 "HardFailure": _hard_failure_schema(),
                 "Problem": _problem_schema(),
-            }
+                "IdentityProblem": _identity_problem_schema(),
+                "ToolProblem": _tool_problem_schema(),
+            },
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "The agent's token."},
+                "name_and_token": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "Its name and its token.",
+                },
+            },
         },
     }
 
@@ -94,6 +105,11 @@ def _web_fetch() -> Schema:
                 },
             },
             **{str(status): _hard_failure(status) for status in sorted(set(KIND_STATUSES.values()))},
+            "401": {
+                "description": "The token is missing, or nobody's.",
+                "headers": {"WWW-Authenticate": {"schema": _STRING, "description": "RFC 6750."}},
+                "content": {PROBLEM_TYPE: {"schema": _reference("IdentityProblem")}},
+            },
             "413": _problem("The arguments are too large."),
             "503": {
                 **_problem("Too many calls are at work and waiting."),
@@ -102,7 +118,16 @@ def _web_fetch() -> Schema:
                 },
             },
             **_guard_responses(),
+            "403": {
+                "description": "The caller's profile does not list the tool, or the request comes from another web"
+                " page (Origin).",
+                "content": {
+                    PROBLEM_TYPE: {"schema": {"oneOf": [_reference("ToolProblem"), _reference("Problem")]}}
+                },
+            },
         },
+        # The empty one: where callers without a name are served.
+        "security": [{"token": []}, {"name_and_token": []}, {}],
     }
 
 
@@ -202,6 +227,26 @@ def _problem_schema() -> Schema:
         title=_STRING,
         status={"type": "integer"},
         detail={"type": "string", "description": "What to do."},
+    )
+
+
+def _identity_problem_schema() -> Schema:
+    return _closed(
+        type={"const": f"{PROBLEM_URI}{Rule.IDENTITY}"},
+        title=_STRING,
+        status={"const": 401},
+        detail={"type": "string", "description": "What to do."},
+        rule={"const": Rule.IDENTITY.value},
+    )
+
+
+def _tool_problem_schema() -> Schema:
+    return _closed(
+        type={"const": "about:blank"},
+        title=_STRING,
+        status={"const": 403},
+        detail={"type": "string", "description": "The tool and the profile."},
+        rule=_NULL,
     )
 
 

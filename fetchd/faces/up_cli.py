@@ -167,7 +167,7 @@ async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, ha
     from fetchd.installation import installation  # all of the daemon, which status and stop do without
 
     def load() -> LoadedConfig:
-        return overrides.apply(load_again(loaded.path, state_dir))
+        return overrides.apply(load_again(loaded, state_dir))
 
     async with installation(loaded, state_dir, load) as running:
         config = loaded.config
