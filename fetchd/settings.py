@@ -100,8 +100,8 @@ def load_config(
 def load_again(before: LoadedConfig, state_dir: Path) -> LoadedConfig:
     """The same file as before, for a reload, and the agents of the state directory as they are now.
 
-    One that is being written is waited for: two reads must agree. One that was emptied is taken for a mistake. Blocks.
-    Raises ConfigError.
+    One that is being written is waited for: two reads must agree. One that was emptied is taken for a mistake.
+    Blocks. Raises ConfigError.
     """
 
     def read(path: Path, source: str) -> bytes:

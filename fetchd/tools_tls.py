@@ -47,7 +47,7 @@ class OwnLeaf:
 
     def renew(self) -> bool:
         """Whether a new one was made. Blocks. Raises CertificateAuthorityError, OSError."""
-        if self._now() < self.expires - RENEWAL:
+        if self.expires - self._now() > RENEWAL:
             return False
         leaf = issue_leaf(self._authority, self._names, self._addresses, self._now())
         path = self._keys / LEAF_FILE

@@ -39,7 +39,9 @@ from .control import ControlError, order_reload
 
 TOKEN_BYTES: Final = 32
 
-NAMELESS: Final = "This is the first agent: from now on clients without a token are refused, but at a listener with anonymous = true"
+NAMELESS: Final = (
+    "This is the first agent: from now on clients without a token are refused, but where anonymous = true"
+)
 
 env_option = click.option(
     "--env",

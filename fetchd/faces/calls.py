@@ -122,15 +122,14 @@ class Calls:
                 return
             if self._at_work[agent] >= self._most_at_work:
                 continue
-            line = self._waiting[agent]
-            place = line.popleft()
-            self._room += 1
-            self._take(agent)
-            if line:
-                self._waiting.move_to_end(agent)
-            else:
-                del self._waiting[agent]
-            place.set_result(None)
+            # One that was cancelled a moment ago is still in line until its task has run.
+            place = next((one for one in self._waiting[agent] if not one.done()), None)
+            if place is not None:
+                self._leave(agent, place)
+                self._take(agent)
+                if agent in self._waiting:
+                    self._waiting.move_to_end(agent)
+                place.set_result(None)
 
 
 def require_tool(tool: str, caller: Caller) -> None:
