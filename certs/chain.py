@@ -80,7 +80,7 @@ class PublicAuthority:
         """Sentences for the operator on what will not work for every host."""
         limited = [each for each in self.chain if _extension(each, x509.NameConstraints) is not None]
         return tuple(
-            f"{each.subject.rfc4514_string()} has name constraints: clients will refuse hosts outside of them, and"
+            f"{render_name(each)} has name constraints: clients will refuse hosts outside of them, and"
             " the gateway's own answers for such hosts"
             for each in limited
         )
@@ -88,6 +88,12 @@ class PublicAuthority:
 
 def render_pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def render_name(certificate: x509.Certificate) -> str:
+    """Its subject as RFC 4514 writes it, in printable ASCII: others' certificates may hold any character."""
+    text = certificate.subject.rfc4514_string()
+    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -117,7 +123,7 @@ def check_chain(
         except (InvalidSignature, ValueError):
             raise refuse("its certificates do not lead from its key's to one that signed itself") from None
     for below, issuer in enumerate(certificates):
-        name = issuer.subject.rfc4514_string()
+        name = render_name(issuer)
         if not _may_sign(issuer, strict=False):
             raise refuse(f"{name} in its chain may not sign others")
         basic = _extension(issuer, x509.BasicConstraints)
@@ -132,7 +138,7 @@ def check_chain(
         } & set(usage):
             raise refuse(f"{name} may not vouch for servers (ExtendedKeyUsage)")
     for each in certificates:
-        whose = "it" if len(certificates) == 1 else each.subject.rfc4514_string()
+        whose = "it" if len(certificates) == 1 else render_name(each)
         if now < each.not_valid_before_utc:
             raise refuse(
                 f"{whose} is not valid before {each.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", SET_THE_CLOCK

@@ -18,7 +18,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.chain import SET_THE_CLOCK, UNREADABLE, PublicAuthority, check_chain, render_pem
+from certs.chain import SET_THE_CLOCK, UNREADABLE, PublicAuthority, check_chain, render_name, render_pem
 from certs.errors import OwnAuthorityError
 from certs.files import MAX_FILE_BYTES
 
@@ -65,9 +65,7 @@ def load_own_authority(own: OwnFiles, now: datetime) -> tuple[PublicAuthority, b
         check_chain(certificates, key, now, refuse)
         for each in certificates[:-1]:
             if isinstance(each.signature_hash_algorithm, hashes.SHA1 | hashes.MD5):
-                raise refuse(
-                    f"{each.subject.rfc4514_string()} is signed with SHA-1 or MD5, which clients refuse"
-                )
+                raise refuse(f"{render_name(each)} is signed with SHA-1 or MD5, which clients refuse")
     except UNREADABLE:
         raise OwnAuthorityError(
             _CERTIFICATE, own.certificate, "it holds no certificate that can be read", "write it as PEM"

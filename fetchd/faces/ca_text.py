@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 from .config_cli import render_columns
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Name
-
     from certs.chain import PublicAuthority
 
 INSTALL: Final = (
@@ -32,16 +30,16 @@ INSTALL: Final = (
 
 def describe(authority: "PublicAuthority") -> Mapping[str, object]:
     """The facts of an authority for programs; those of what clients trust, its root."""
-    from certs.chain import fingerprint
+    from certs.chain import fingerprint, render_name
 
     return {
-        "subject": authority.root.subject.rfc4514_string(),
+        "subject": render_name(authority.root),
         "sha256": fingerprint(authority.root),
         "not_before": authority.root.not_valid_before_utc.isoformat(),
         "not_after": authority.root.not_valid_after_utc.isoformat(),
         "signs_with": [
             {
-                "subject": each.subject.rfc4514_string(),
+                "subject": render_name(each),
                 "sha256": fingerprint(each),
                 "not_after": each.not_valid_after_utc.isoformat(),
             }
@@ -58,11 +56,11 @@ def render_show(
     notes: tuple[str, ...],
 ) -> str:
     """What `ca show` prints. path: what clients are given; source: where the key is."""
+    from certs.chain import render_name
+
     rows = [("path", str(path)), *_rows(current), ("key", source)]
     if len(current.chain) > 1:
-        rows.append(
-            ("signs with", f"{_name(current.certificate.subject)}, shown to clients with its issuers")
-        )
+        rows.append(("signs with", f"{render_name(current.certificate)}, shown to clients with its issuers"))
     if coming is not None:
         rows += [
             (
@@ -87,16 +85,10 @@ def _holds(path: Path, authority: "PublicAuthority") -> bool:
 
 def _rows(authority: "PublicAuthority") -> list[tuple[str, str]]:
     root = authority.root
-    from certs.chain import fingerprint
+    from certs.chain import fingerprint, render_name
 
     return [
-        ("subject", _name(root.subject)),
+        ("subject", render_name(root)),
         ("sha256", fingerprint(root)),
         ("valid", f"{root.not_valid_before_utc:%Y-%m-%d} to {root.not_valid_after_utc:%Y-%m-%d}"),
     ]
-
-
-def _name(name: "Name") -> str:
-    """A distinguished name as RFC 4514 writes it; a certificate of others may hold any character."""
-    text = name.rfc4514_string()
-    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text)

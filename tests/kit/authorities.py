@@ -11,7 +11,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 SERVERS = ExtendedKeyUsageOID.SERVER_AUTH
@@ -122,4 +122,4 @@ def intermediate(**changes: Any) -> Ca:
 
 
 def _name(name: str) -> x509.Name:
-    return x509.Name.from_rfc4514_string(f"CN={name}")
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
