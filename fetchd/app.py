@@ -7,14 +7,18 @@ daemon's secret towards it; the rest is made here and closed in reverse order.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
 
 from .extract.pool import ProcessExtractor
+from .extract.slicer import FileSlicer
 from .fetch import WebFetch
+from .page_read import PageReader
+from .store import PageStore, open_page_store
 from .transport.proxied import ProxiedTransport
 
 ONE_SHOT_SERIES: Final = tuple(f"fetch-{number}" for number in range(64))
@@ -46,6 +50,43 @@ async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator
                 # Bounded, and not cancelled: that kills a worker, and one started in its stead while the pool is
                 # being closed ends with a traceback on standard error.
                 await asyncio.wait([warming])
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonTools:
+    """The tools over one gateway, and the store that page reads are kept in."""
+
+    web_fetch: WebFetch
+    page_reader: PageReader
+    store: PageStore
+
+
+@asynccontextmanager
+async def open_tools(
+    gateway: GatewayHandle, log: AuditLog, state_dir: Path, *, tidy: bool = True
+) -> AsyncIterator[DaemonTools]:
+    """Both tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
+
+    tidy: see `open_page_store`.
+    """
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_page_store(state_dir, tidy=tidy))
+        flushing = asyncio.create_task(store.run(log.flush))
+        stack.push_async_callback(_end, flushing)
+        transport = await stack.enter_async_context(
+            ProxiedTransport(gateway.host, gateway.port, gateway.secret, tls=gateway.tls)
+        )
+        extractor = stack.enter_context(ProcessExtractor())
+        slicer = stack.enter_context(FileSlicer(extractor))
+        warming = asyncio.create_task(extractor.warm_up())
+        stack.push_async_callback(asyncio.wait, [warming])  # see open_web_fetch
+        reader = PageReader(transport, slicer, store, log)
+        yield DaemonTools(WebFetch(transport, extractor, log), reader, store)
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fetchd.app import open_audit_log, open_web_fetch
+from fetchd.app import open_audit_log, open_tools
 from fetchd.client_files import write_client_files
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.operator import make_operator_app
@@ -100,9 +100,11 @@ async def installation(
         hops = choose_gateway(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
-        web_fetch = await stack.enter_async_context(open_web_fetch(hops, log))
+        tools_parts = await stack.enter_async_context(open_tools(hops, log, state_dir))
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
-        tools_app = await stack.enter_async_context(open_tools_app(web_fetch, rules, names))
+        tools_app = await stack.enter_async_context(
+            open_tools_app(tools_parts.web_fetch, rules, names, page_reader=tools_parts.page_reader)
+        )
         context = await stack.enter_async_context(tools_tls(config, state_dir))
         await stack.enter_async_context(serving(tools_app, tools_socket, context))
         is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)

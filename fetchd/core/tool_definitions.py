@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Final
 
 from proxy_addons.policy.limits import MAX_CHARS
+from proxy_addons.policy.reading import MAX_ALLOWLIST
+
+from .read_arguments import ExtractMode
 
 type Schema = dict[str, object]
 
@@ -21,13 +24,18 @@ class JsonType(StrEnum):
     """The JSON type of a parameter."""
 
     STRING = "string"
+    STRINGS = "array"
     INTEGER = "integer"
     BOOLEAN = "boolean"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument. maximum: the highest value that means something; a larger one is lowered to it."""
+    """One argument. maximum: the highest value that means something; a larger one is lowered to it.
+
+    choices: the only values of a string. default: what stands for null, where that is not null. most: entries of an
+    array.
+    """
 
     name: str
     json_type: JsonType
@@ -35,32 +43,51 @@ class Parameter:
     required: bool = False
     minimum: int | None = None
     maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str | None = None
+    default: object = None
+    most: int | None = None
+
+    def limits(self) -> Schema:
+        """What its values are held to, beside their type."""
+        row: Schema = {}
+        if self.minimum is not None:
+            row["minimum"] = self.minimum
+        if self.choices:
+            row["enum"] = list(self.choices)
+        if self.pattern is not None:
+            row["pattern"] = self.pattern
+        if self.json_type is JsonType.STRINGS:
+            row["items"] = {"type": "string"}
+        if self.most is not None:
+            row["maxItems"] = self.most
+        return row
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """One tool, as it is published."""
+    """One tool, as it is published. closed: unknown arguments are refused, not ignored."""
 
     name: str
     description: str
     parameters: tuple[Parameter, ...]
     read_only: bool
     open_world: bool
+    closed: bool = False
 
     def input_schema(self) -> Schema:
         """For a model."""
         properties: Schema = {}
         for parameter in self.parameters:
             row: Schema = {"type": parameter.json_type.value, "description": parameter.description}
-            if parameter.minimum is not None:
-                row["minimum"] = parameter.minimum
+            row |= parameter.limits()
             if parameter.maximum is not None:
                 row["maximum"] = parameter.maximum
             properties[parameter.name] = row
         return self._object(properties)
 
     def accepted_schema(self) -> Schema:
-        """What is accepted; unknown keys are ignored."""
+        """What is accepted; unknown keys are ignored, or refused by a closed tool."""
         properties: Schema = {}
         for parameter in self.parameters:
             name = parameter.json_type.value
@@ -68,9 +95,12 @@ class ToolDefinition:
                 "type": name if parameter.required else [name, "null"],
                 "description": parameter.description,
             }
-            if parameter.minimum is not None:
-                row["minimum"] = parameter.minimum
-            if parameter.maximum is not None:
+            row |= parameter.limits()
+            if parameter.choices and not parameter.required:
+                row["enum"] = [*parameter.choices, None]
+            if parameter.default is not None:
+                row["default"] = parameter.default
+            elif parameter.maximum is not None:
                 row["default"] = parameter.maximum
             elif parameter.json_type is JsonType.BOOLEAN:
                 row["default"] = False
@@ -79,7 +109,8 @@ class ToolDefinition:
 
     def _object(self, properties: Schema) -> Schema:
         required = [parameter.name for parameter in self.parameters if parameter.required]
-        return {"type": "object", "properties": properties, "required": required}
+        schema: Schema = {"type": "object", "properties": properties, "required": required}
+        return {**schema, "additionalProperties": False} if self.closed else schema
 
 
 WEB_FETCH: Final = ToolDefinition(
@@ -101,7 +132,43 @@ WEB_FETCH: Final = ToolDefinition(
     open_world=True,
 )
 
-TOOLS: Final[Sequence[ToolDefinition]] = (WEB_FETCH,)
+PAGE_READ: Final = ToolDefinition(
+    name="page_read",
+    description=(
+        "Read one public web page whole and return the part asked for, bound to a digest of the page's body, with "
+        "its redirects and a signed receipt, so that it can be cited and checked later."
+    ),
+    parameters=(
+        Parameter("url", JsonType.STRING, "The single public HTTP(S) URL to read.", required=True),
+        Parameter(
+            "allowlist",
+            JsonType.STRINGS,
+            "Host patterns (docs.rs, *.docs.rs, each with optional :port) for the URL and every redirect target. "
+            "Left out: any public host. Empty: none.",
+            default=["*"],
+            most=MAX_ALLOWLIST,
+        ),
+        Parameter(
+            "extract",
+            JsonType.STRING,
+            "What to return: readable text, metadata, absolute links, or the body as one JSON document.",
+            choices=tuple(ExtractMode),
+            default=ExtractMode.TEXT.value,
+        ),
+        Parameter("link_text", JsonType.BOOLEAN, "With links: return each with its text."),
+        Parameter(
+            "known_digest",
+            JsonType.STRING,
+            "Digest of an earlier read; where the page still has it, nothing is extracted again.",
+            pattern="^sha256:[0-9a-f]{64}$",
+        ),
+    ),
+    read_only=True,
+    open_world=True,
+    closed=True,
+)
+
+TOOLS: Final[Sequence[ToolDefinition]] = (WEB_FETCH, PAGE_READ)
 
 
 def render_mcp(tool: ToolDefinition) -> Schema:

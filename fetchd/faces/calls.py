@@ -6,14 +6,16 @@ agents that wait: a flood of one costs another no more than its turn.
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from fetchd.core.caller import Caller
 from fetchd.core.progress import FetchProgress
-from fetchd.core.tool_definitions import WEB_FETCH
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH
 from fetchd.fetch import FetchResult, WebFetch
+from fetchd.page_read import PageReader, ReadOutcome
+from proxy_addons.policy.reading import DEFAULT_READ_BYTES
 
 MAX_CALLS: Final = 64
 """Calls at work at once: each may hold a body of the cap and a decoder's window."""
@@ -40,17 +42,24 @@ class ToolNotAllowedError(Exception):
 
 
 class Calls:
-    """The tools, bounded. share: see SHARE; 1 where one caller is all there is."""
+    """The tools, bounded. share: see SHARE; 1 where one caller is all there is.
+
+    page_reader: None where pages are not read. ceiling: bytes of a page that is read, asked for at each call.
+    """
 
     def __init__(
         self,
         web_fetch: WebFetch,
+        page_reader: PageReader | None = None,
         *,
+        ceiling: Callable[[], int] = lambda: DEFAULT_READ_BYTES,
         max_calls: int = MAX_CALLS,
         max_waiting: int = MAX_WAITING,
         share: int = SHARE,
     ) -> None:
         self._web_fetch: Final = web_fetch
+        self._page_reader: Final = page_reader
+        self._ceiling: Final = ceiling
         self._free, self._room = max_calls, max_waiting
         self._most_at_work: Final = -(-max_calls // share)
         self._most_waiting: Final = -(-max_waiting // share)
@@ -68,6 +77,24 @@ class Calls:
         require_tool(WEB_FETCH.name, caller)
         async with self._turn(caller.agent):
             return await self._web_fetch.call(arguments, caller, progress)
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names of what is served here."""
+        return frozenset({WEB_FETCH.name} | ({PAGE_READ.name} if self._page_reader is not None else set()))
+
+    async def page_read(
+        self,
+        arguments: str | bytes | Mapping[str, object],
+        caller: Caller,
+        progress: FetchProgress | None = None,
+    ) -> ReadOutcome:
+        """One call, when its turn has come; see `PageReader.call`. Raises ToolNotAllowedError, BusyError."""
+        require_tool(PAGE_READ.name, caller)
+        if self._page_reader is None:
+            raise ToolNotAllowedError(PAGE_READ.name, caller.profile.name)
+        async with self._turn(caller.agent):
+            return await self._page_reader.call(arguments, caller, self._ceiling(), progress)
 
     @asynccontextmanager
     async def _turn(self, agent: str) -> AsyncIterator[None]:

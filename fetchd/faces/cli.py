@@ -34,6 +34,9 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
             "fetchd.faces.ca_cli", "group", "Show, export and replace the authority that clients trust."
         ),
         "fetch": LazyCommand("fetchd.faces.fetch_cli", "fetch", "Fetch pages through the gateway."),
+        "read": LazyCommand(
+            "fetchd.faces.read_cli", "read", "Read pages whole, bound to a digest, with a receipt."
+        ),
         "extract": LazyCommand("fetchd.faces.extract_cli", "extract", "Print a saved page as markdown."),
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),
         "tools": LazyCommand("fetchd.faces.tools_cli", "tools", "Print the definitions of the tools."),

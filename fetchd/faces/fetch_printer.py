@@ -46,7 +46,7 @@ class ResultPrinter:
             click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8"))
         elif hard:
             where = f"URL {self._seen}: " if self._many else ""
-            click.echo(f"Error: {where}{_for_terminal(result.text)}", err=True)
+            click.echo(f"Error: {where}{for_terminal(result.text)}", err=True)
         else:
             self._print_text(result.text)
         if hard:
@@ -56,11 +56,12 @@ class ResultPrinter:
 
     def _print_text(self, text: str) -> None:
         # A page may hold what moves a terminal's cursor or retitles it; into a pipe the text goes as it is.
-        shown = _for_terminal(text) if sys.stdout.isatty() else text
+        shown = for_terminal(text) if sys.stdout.isatty() else text
         apart = "\n" if self._texts else ""
         self._texts += 1
         click.echo((apart + shown).encode("utf-8"))
 
 
-def _for_terminal(text: str) -> str:
+def for_terminal(text: str) -> str:
+    """Text that can neither move a terminal's cursor nor retitle it."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

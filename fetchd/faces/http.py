@@ -1,6 +1,7 @@
 """The HTTP API of the daemon.
 
     POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, ...}, or a problem document with `kind`
+    POST /v1/tools/page_read   the same way → 200 {provider_operation, trust, ...}, or a problem document with `code`
     GET  /openapi.json         what is accepted and answered, exactly; /docs is the same for people
     GET  /healthz              the process answers
          /mcp                  the same tools for MCP clients
@@ -11,7 +12,7 @@ cancelled and its connection closed at once.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,8 +26,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from fetchd.core.caller import Caller
-from fetchd.core.tool_definitions import WEB_FETCH
-from fetchd.fetch import FetchResult, WebFetch
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH
+from fetchd.fetch import WebFetch
+from fetchd.page_read import PageReader
 from proxy_addons.policy.rulebook import CurrentRules
 
 from .calls import (
@@ -39,8 +41,9 @@ from .calls import (
     require_tool,
 )
 from .http_guard import BrowserGuard
-from .openapi import MAX_ARGUMENT_BYTES, PROBLEM_TYPE, WEB_FETCH_PATH, make_document
+from .openapi import MAX_ARGUMENT_BYTES, PAGE_READ_PATH, PROBLEM_TYPE, WEB_FETCH_PATH, make_document
 from .openapi_page import PAGE_FIELDS, render_page
+from .read_results import render_read, render_read_problem
 from .results import render_problem, render_result
 from .tool_identity import CALLER, ToolIdentity
 
@@ -51,6 +54,7 @@ async def open_tools_app(
     rules: CurrentRules,
     hosts: Iterable[str] = (),
     *,
+    page_reader: PageReader | None = None,
     max_calls: int = MAX_CALLS,
     max_waiting: int = MAX_WAITING,
 ) -> AsyncIterator[Starlette]:
@@ -60,7 +64,13 @@ async def open_tools_app(
     """
     from .mcp_http import open_mcp
 
-    calls = Calls(web_fetch, max_calls=max_calls, max_waiting=max_waiting)
+    calls = Calls(
+        web_fetch,
+        page_reader,
+        ceiling=lambda: rules.now.config.read_max_bytes,
+        max_calls=max_calls,
+        max_waiting=max_waiting,
+    )
     async with open_mcp(calls) as mcp:
         yield make_app(calls, rules, hosts, mcp)
 
@@ -75,6 +85,7 @@ def make_app(
         Route("/openapi.json", _openapi, methods=["GET"]),
         Route("/docs", _docs, methods=["GET"]),
         Route(WEB_FETCH_PATH, _Tools(calls).web_fetch, methods=["POST"]),
+        Route(PAGE_READ_PATH, _Tools(calls).page_read, methods=["POST"]),
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
@@ -99,26 +110,44 @@ class _Tools:
         self._calls: Final = calls
 
     async def web_fetch(self, request: Request) -> Response:
-        caller: Caller = request.scope[CALLER]
-        try:
-            require_tool(WEB_FETCH.name, caller)
-            arguments = await _read_bounded(request)
-            if arguments is None:
-                return _problem(413, f"send at most {MAX_ARGUMENT_BYTES} bytes of arguments")
-            result = await _until_disconnect(request, self._calls.web_fetch(arguments, caller))
-        except ToolNotAllowedError as error:
-            return _problem(403, str(error), rule=None)
-        except BusyError as error:
-            return _problem(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
-        except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
+        result = await _run(request, WEB_FETCH.name, self._calls.web_fetch)
+        if isinstance(result, Response):
+            return result
         if result.is_hard and result.failure is not None:
             document = render_problem(result.failure, result.fetch_id)
             return _json(document, int(str(document["status"])), PROBLEM_TYPE)
         return _json(render_result(result))
 
+    async def page_read(self, request: Request) -> Response:
+        outcome = await _run(request, PAGE_READ.name, self._calls.page_read)
+        if isinstance(outcome, Response):
+            return outcome
+        if outcome.failure is not None:
+            document = render_read_problem(outcome.failure, outcome.fetch_id)
+            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
+        return _json(await asyncio.to_thread(render_read, outcome))
 
-async def _until_disconnect(request: Request, call: Coroutine[Any, Any, FetchResult]) -> FetchResult:
+
+async def _run[T](
+    request: Request, tool: str, call: Callable[[bytes, Caller], Coroutine[Any, Any, T]]
+) -> T | Response:
+    """A call's result; a response where it was not made."""
+    caller: Caller = request.scope[CALLER]
+    try:
+        require_tool(tool, caller)
+        arguments = await _read_bounded(request)
+        if arguments is None:
+            return _problem(413, f"send at most {MAX_ARGUMENT_BYTES} bytes of arguments")
+        return await _until_disconnect(request, call(arguments, caller))
+    except ToolNotAllowedError as error:
+        return _problem(403, str(error), rule=None)
+    except BusyError as error:
+        return _problem(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
+    except ClientDisconnect:
+        return Response(status_code=499)  # nobody reads it
+
+
+async def _until_disconnect[T](request: Request, call: Coroutine[Any, Any, T]) -> T:
     """The call's result. Raises ClientDisconnect if the client went away first; the call has ended too."""
     work = asyncio.ensure_future(call)
     gone = asyncio.ensure_future(_wait_disconnect(request))
@@ -152,7 +181,11 @@ async def _index(request: Request) -> Response:
     return _json(
         {
             "name": "fetchd",
-            "tools": {"web_fetch": f"POST {WEB_FETCH_PATH} with a JSON object: url, max_chars, raw"},
+            "tools": {
+                "web_fetch": f"POST {WEB_FETCH_PATH} with a JSON object: url, max_chars, raw",
+                "page_read": f"POST {PAGE_READ_PATH} with a JSON object: url, allowlist, extract, link_text,"
+                " known_digest",
+            },
             "mcp": "/mcp",
             "openapi": "/openapi.json",
             "docs": "/docs",

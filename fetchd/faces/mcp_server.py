@@ -10,7 +10,8 @@ our own parser as the JSON reader left them, and what is no object goes there as
 """
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -34,8 +35,9 @@ from mcp_types import (
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import render_envelope
 from fetchd.core.progress import FetchProgress
-from fetchd.core.tool_definitions import TOOLS, WEB_FETCH, render_mcp
+from fetchd.core.tool_definitions import PAGE_READ, TOOLS, render_mcp
 from fetchd.fetch import FetchResult, fresh_nonce
+from fetchd.page_read import ReadOutcome
 
 from .calls import BusyError, Calls
 from .tool_identity import CALLER
@@ -119,6 +121,24 @@ def render_call_result(result: FetchResult) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=result.is_hard, _meta=meta)
 
 
+def render_read_result(outcome: ReadOutcome) -> CallToolResult:
+    """A finished page read: the packet's JSON, or why there is none, in the envelope (SPEC 3)."""
+    meta: dict[str, object] = {"fetchd/fetch_id": outcome.fetch_id}
+    failure, receipt = outcome.failure, outcome.receipt
+    if failure is not None:
+        meta |= {
+            "fetchd/failure": "hard",
+            "fetchd/kind": failure.kind.value,
+            "fetchd/code": failure.code.value,
+            "fetchd/rule": failure.rule,
+        }
+    if receipt is not None:
+        meta["fetchd/receipt"] = receipt.hash
+    text = failure.text if failure is not None else json.dumps(outcome.packet, ensure_ascii=False)
+    content = TextContent(type="text", text=render_envelope(text, fresh_nonce()))
+    return CallToolResult(content=[content], is_error=failure is not None, _meta=meta)
+
+
 class _Tools:
     """The handlers."""
 
@@ -128,16 +148,22 @@ class _Tools:
         self._progress_seconds: Final = progress_seconds
 
     async def list_tools(self, context: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        allowed = self._find_caller(context).profile.tools
+        allowed = self._find_caller(context).profile.tools & self._calls.tools
         listed = [tool for tool in TOOLS if tool.name in allowed]
         return ListToolsResult(tools=[Tool.model_validate(render_mcp(tool)) for tool in listed])
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
         caller = self._find_caller(context)
-        if params.name != WEB_FETCH.name or params.name not in caller.profile.tools:
+        if params.name not in caller.profile.tools & self._calls.tools:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+        progress, arguments = FetchProgress(), params.arguments or {}
         try:
-            return render_call_result(await self._watch(context, params.arguments or {}, caller))
+            if params.name == PAGE_READ.name:
+                read = self._calls.page_read(arguments, caller, progress)
+                outcome = await self._watch(context, read, progress)
+                return await asyncio.to_thread(render_read_result, outcome)
+            fetch = self._calls.web_fetch(arguments, caller, progress)
+            return render_call_result(await self._watch(context, fetch, progress))
         except BusyError as error:
             raise MCPError(BUSY_CODE, str(error)) from None
 
@@ -149,14 +175,13 @@ class _Tools:
         caller: Caller = request.scope[CALLER]
         return caller
 
-    async def _watch(self, context: _Context, arguments: Mapping[str, object], caller: Caller) -> FetchResult:
+    async def _watch[T](self, context: _Context, call: Coroutine[Any, Any, T], progress: FetchProgress) -> T:
         """The call, in a task of its own, while its progress is told and its client is there.
 
         However this ends, the call has ended too: its connections are closed (SPEC 2.1).
         """
-        progress = FetchProgress()
         started = asyncio.get_running_loop().time()
-        work = asyncio.ensure_future(self._calls.web_fetch(arguments, caller, progress))
+        work = asyncio.ensure_future(call)
         gone = asyncio.ensure_future(_wait_until_gone(context))
         try:
             while not work.done():

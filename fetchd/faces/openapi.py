@@ -9,16 +9,29 @@ from typing import Final
 
 from fetchd.core.failures import FailureKind
 from fetchd.core.header import Extraction
-from fetchd.core.tool_definitions import WEB_FETCH, Schema
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, Schema
 from proxy_addons.policy.limits import MIB
 from proxy_addons.policy.verdicts import Rule
 from proxy_addons.policy.wire import PROBLEM_URI
 
-from .calls import RETRY_SECONDS
+from .openapi_parts import (
+    FETCH_ID,
+    NULL,
+    PROBLEM_TYPE,
+    RULE,
+    SECURITY,
+    STRING,
+    call_responses,
+    closed,
+    guard_responses,
+    reference,
+)
+from .openapi_read import PAGE_READ_PATH, page_read_operation, read_failure_schema, read_schema
 from .results import KIND_STATUSES, TRUST
 
+__all__ = ("MAX_ARGUMENT_BYTES", "PAGE_READ_PATH", "PROBLEM_TYPE", "WEB_FETCH_PATH", "make_document")
+
 WEB_FETCH_PATH: Final = "/v1/tools/web_fetch"
-PROBLEM_TYPE: Final = "application/problem+json"
 MAX_ARGUMENT_BYTES: Final = MIB
 
 ENVELOPE_PATTERN: Final = r"^<untrusted_input_[0-9a-f]{32,}>\n[\s\S]*\n</untrusted_input_[0-9a-f]{32,}>$"
@@ -36,18 +49,6 @@ _FETCH_DESCRIPTION: Final = (
     "whose `failure` is `soft` and whose `text` says why; a call that cannot be made is a problem document."
 )
 
-_STRING: Final[Schema] = {"type": "string"}
-_NULL: Final[Schema] = {"type": "null"}
-_FETCH_ID: Final[Schema] = {
-    "type": "string",
-    "pattern": "^[0-9a-f]{20}$",
-    "description": "Names the call in the audit log.",
-}
-_RULE: Final[Schema] = {
-    "enum": [*(rule.value for rule in Rule), None],
-    "description": "The rule of the policy that stopped it, where one did.",
-}
-
 
 def make_document() -> Schema:
     """The document; JSON values only, made afresh, so that its reader may change it."""
@@ -56,14 +57,18 @@ def make_document() -> Schema:
         "info": {"title": "fetchd", "version": version("fetchd"), "description": _DESCRIPTION},
         "paths": {
             WEB_FETCH_PATH: {"post": _web_fetch()},
+            PAGE_READ_PATH: {"post": page_read_operation()},
             "/healthz": {"get": _plain("health", "Whether the process answers", {"status": {"const": "ok"}})},
-            "/openapi.json": {"get": _plain("openapi", "This document", {"openapi": _STRING})},
+            "/openapi.json": {"get": _plain("openapi", "This document", {"openapi": STRING})},
             "/docs": {"get": _page()},
             "/": {"get": _plain("index", "What is here", {"name": {"const": "fetchd"}})},
         },
         "components": {
             "schemas": {
                 "FetchArguments": WEB_FETCH.accepted_schema(),
+                "ReadArguments": PAGE_READ.accepted_schema(),
+                "Read": read_schema(),
+                "ReadFailure": read_failure_schema(),
                 "Page": _page_schema(),
                 "SoftFailure": _soft_failure_schema(),
                 "HardFailure": _hard_failure_schema(),
@@ -92,7 +97,7 @@ def _web_fetch() -> Schema:
             "required": True,
             "content": {
                 "application/json": {
-                    "schema": _reference("FetchArguments"),
+                    "schema": reference("FetchArguments"),
                     "examples": {"page": {"value": {"url": "https://docs.rs/tokio"}}},
                 }
             },
@@ -101,33 +106,13 @@ def _web_fetch() -> Schema:
             "200": {
                 "description": "The page, or a soft failure.",
                 "content": {
-                    "application/json": {"schema": {"oneOf": [_reference("Page"), _reference("SoftFailure")]}}
+                    "application/json": {"schema": {"oneOf": [reference("Page"), reference("SoftFailure")]}}
                 },
             },
             **{str(status): _hard_failure(status) for status in sorted(set(KIND_STATUSES.values()))},
-            "401": {
-                "description": "The token is missing, or nobody's.",
-                "headers": {"WWW-Authenticate": {"schema": _STRING, "description": "RFC 6750."}},
-                "content": {PROBLEM_TYPE: {"schema": _reference("IdentityProblem")}},
-            },
-            "413": _problem("The arguments are too large."),
-            "503": {
-                **_problem("Too many calls are at work and waiting."),
-                "headers": {
-                    "Retry-After": {"schema": {"type": "integer"}, "description": f"{RETRY_SECONDS} seconds."}
-                },
-            },
-            **_guard_responses(),
-            "403": {
-                "description": "The caller's profile does not list the tool, or the request comes from another web"
-                " page (Origin).",
-                "content": {
-                    PROBLEM_TYPE: {"schema": {"oneOf": [_reference("ToolProblem"), _reference("Problem")]}}
-                },
-            },
+            **call_responses(),
         },
-        # The empty one: where callers without a name are served.
-        "security": [{"token": []}, {"name_and_token": []}, {}],
+        "security": SECURITY,
     }
 
 
@@ -135,7 +120,7 @@ def _hard_failure(status: int) -> Schema:
     kinds = ", ".join(kind for kind, found in KIND_STATUSES.items() if found == status)
     return {
         "description": f"A hard failure of kind {kinds}.",
-        "content": {PROBLEM_TYPE: {"schema": _reference("HardFailure")}},
+        "content": {PROBLEM_TYPE: {"schema": reference("HardFailure")}},
     }
 
 
@@ -146,7 +131,7 @@ def _plain(operation: str, summary: str, properties: Schema) -> Schema:
         "summary": summary,
         "responses": {
             "200": {"description": f"{summary}.", "content": {"application/json": {"schema": schema}}},
-            **_guard_responses(),
+            **guard_responses(),
         },
     }
 
@@ -156,43 +141,31 @@ def _page() -> Schema:
         "operationId": "docs",
         "summary": "This document, for people",
         "responses": {
-            "200": {"description": "A page.", "content": {"text/html": {"schema": _STRING}}},
-            **_guard_responses(),
+            "200": {"description": "A page.", "content": {"text/html": {"schema": STRING}}},
+            **guard_responses(),
         },
     }
 
 
-def _guard_responses() -> Schema:
-    return {
-        "403": _problem("The request comes from another web page (Origin)."),
-        "405": _problem("The path is not served by this method."),
-        "421": _problem("Host does not name this server."),
-    }
-
-
-def _problem(description: str) -> Schema:
-    return {"description": description, "content": {PROBLEM_TYPE: {"schema": _reference("Problem")}}}
-
-
 def _page_schema() -> Schema:
-    return _closed(
+    return closed(
         text={
             "type": "string",
             "pattern": ENVELOPE_PATTERN,
             "description": "Provenance header and content, in the untrusted envelope.",
         },
         trust={"const": TRUST},
-        failure=_NULL,
-        rule=_NULL,
+        failure=NULL,
+        rule=NULL,
         final_url={"type": "string", "description": "After redirects, without fragment."},
         truncated={"type": "boolean"},
         extraction={"enum": [member.value for member in Extraction]},
-        fetch_id=_FETCH_ID,
+        fetch_id=FETCH_ID,
     )
 
 
 def _soft_failure_schema() -> Schema:
-    return _closed(
+    return closed(
         text={
             "type": "string",
             "pattern": ENVELOPE_PATTERN,
@@ -200,40 +173,40 @@ def _soft_failure_schema() -> Schema:
         },
         trust={"const": TRUST},
         failure={"const": "soft"},
-        rule=_RULE,
-        final_url=_NULL,
-        truncated=_NULL,
-        extraction=_NULL,
-        fetch_id=_FETCH_ID,
+        rule=RULE,
+        final_url=NULL,
+        truncated=NULL,
+        extraction=NULL,
+        fetch_id=FETCH_ID,
     )
 
 
 def _hard_failure_schema() -> Schema:
-    return _closed(
+    return closed(
         type={"type": "string", "format": "uri"},
-        title=_STRING,
+        title=STRING,
         status={"enum": sorted(set(KIND_STATUSES.values()))},
         detail={"type": "string", "description": "The message, not in an envelope."},
         kind={"enum": [kind.value for kind in FailureKind]},
         failure={"const": "hard"},
-        rule=_RULE,
-        fetch_id=_FETCH_ID,
+        rule=RULE,
+        fetch_id=FETCH_ID,
     )
 
 
 def _problem_schema() -> Schema:
-    return _closed(
+    return closed(
         type={"const": "about:blank"},
-        title=_STRING,
+        title=STRING,
         status={"type": "integer"},
         detail={"type": "string", "description": "What to do."},
     )
 
 
 def _identity_problem_schema() -> Schema:
-    return _closed(
+    return closed(
         type={"const": f"{PROBLEM_URI}{Rule.IDENTITY}"},
-        title=_STRING,
+        title=STRING,
         status={"const": 401},
         detail={"type": "string", "description": "What to do."},
         rule={"const": Rule.IDENTITY.value},
@@ -241,23 +214,10 @@ def _identity_problem_schema() -> Schema:
 
 
 def _tool_problem_schema() -> Schema:
-    return _closed(
+    return closed(
         type={"const": "about:blank"},
-        title=_STRING,
+        title=STRING,
         status={"const": 403},
         detail={"type": "string", "description": "The tool and the profile."},
-        rule=_NULL,
+        rule=NULL,
     )
-
-
-def _closed(**properties: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _reference(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}

@@ -94,6 +94,8 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"<code>{escape(json.dumps(schema['const']))}</code>"
     if "enum" in schema:
         return ", ".join(f"<code>{escape(json.dumps(value))}</code>" for value in schema["enum"])
+    if "type" not in schema:
+        return "any"
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     bound = f", at least {schema['minimum']}" if "minimum" in schema else ""
     return escape(" or ".join(types) + bound)

@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from fetchd.core.arguments import FetchArguments, read_arguments
-from fetchd.core.tool_definitions import FORMATS, TOOLS, WEB_FETCH
+from fetchd.core.read_arguments import INPUTS, ReadArguments, read_read_arguments
+from fetchd.core.tool_definitions import FORMATS, PAGE_READ, TOOLS, WEB_FETCH
 from fetchd.faces.tools_cli import tools
+from proxy_addons.policy import limits
 
 DESCRIPTION = "Fetch a web page and return its main content as markdown."
 SCHEMA = {
@@ -29,6 +31,50 @@ SCHEMA = {
     "required": ["url"],
 }
 
+READ_DESCRIPTION = (
+    "Read one public web page whole and return the part asked for, bound to a digest of the page's body, with its "
+    "redirects and a signed receipt, so that it can be cited and checked later."
+)
+READ_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string", "description": "The single public HTTP(S) URL to read."},
+        "allowlist": {
+            "type": "array",
+            "description": "Host patterns (docs.rs, *.docs.rs, each with optional :port) for the URL and every "
+            "redirect target. Left out: any public host. Empty: none.",
+            "items": {"type": "string"},
+            "maxItems": 100,
+        },
+        "extract": {
+            "type": "string",
+            "description": "What to return: readable text, metadata, absolute links, or the body as one JSON "
+            "document.",
+            "enum": ["text", "metadata", "links", "json"],
+        },
+        "link_text": {"type": "boolean", "description": "With links: return each with its text."},
+        "known_digest": {
+            "type": "string",
+            "description": "Digest of an earlier read; where the page still has it, nothing is extracted again.",
+            "pattern": "^sha256:[0-9a-f]{64}$",
+        },
+    },
+    "required": ["url"],
+    "additionalProperties": False,
+}
+READ = {
+    "mcp": {
+        "name": "page_read",
+        "description": READ_DESCRIPTION,
+        "inputSchema": READ_SCHEMA,
+        "annotations": {"readOnlyHint": True, "openWorldHint": True},
+    },
+    "anthropic": {"name": "page_read", "description": READ_DESCRIPTION, "input_schema": READ_SCHEMA},
+    "openai": {
+        "type": "function",
+        "function": {"name": "page_read", "description": READ_DESCRIPTION, "parameters": READ_SCHEMA},
+    },
+}
 RENDERED = {
     "mcp": {
         "name": "web_fetch",
@@ -49,11 +95,11 @@ def test_the_command_prints_a_list_in_each_format(name: str) -> None:
     result = CliRunner().invoke(tools, ["--format", name])
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert json.loads(result.stdout) == [RENDERED[name]]
+    assert json.loads(result.stdout) == [RENDERED[name], READ[name]]
 
 
 def test_mcp_is_the_default() -> None:
-    assert json.loads(CliRunner().invoke(tools).stdout) == [RENDERED["mcp"]]
+    assert json.loads(CliRunner().invoke(tools).stdout) == [RENDERED["mcp"], READ["mcp"]]
 
 
 def test_another_format_is_an_error_that_names_those_there_are() -> None:
@@ -66,7 +112,38 @@ def test_another_format_is_an_error_that_names_those_there_are() -> None:
 def test_the_table_names_what_the_parser_reads() -> None:
     """A parameter added on one side only is published and ignored, or read and never published."""
     assert [parameter.name for parameter in WEB_FETCH.parameters] == list(FetchArguments.__dataclass_fields__)
-    assert TOOLS == (WEB_FETCH,)
+    assert [parameter.name for parameter in PAGE_READ.parameters] == list(INPUTS)
+    assert TOOLS == (WEB_FETCH, PAGE_READ)
+    assert [tool.name for tool in TOOLS] == list(limits.TOOLS)
+
+
+D64 = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("inputs", "accepted"),
+    [
+        ({"url": "u"}, True),
+        ({"url": "u", "allowlist": None, "extract": None, "link_text": None, "known_digest": None}, True),
+        ({"url": "u", "allowlist": [], "extract": "links", "link_text": True}, True),
+        ({"url": "u", "known_digest": f"sha256:{D64}"}, True),
+        ({"url": "u", "known_digest": f"sha256:{D64}0"}, False),
+        ({"url": "u", "allowlist": "a.example"}, False),
+        ({"url": "u", "allowlist": ["a.example"] * 101}, False),
+        ({"url": "u", "extract": "html"}, False),
+        ({"url": "u", "link_text": 1}, False),
+        ({"url": "u", "headers": {}}, False),
+        ({"url": None}, False),
+        ({}, False),
+    ],
+)
+def test_the_accepted_schema_of_page_read_says_what_its_parser_does(
+    inputs: dict[str, object], accepted: bool
+) -> None:
+    from jsonschema import Draft202012Validator
+
+    assert Draft202012Validator(PAGE_READ.accepted_schema()).is_valid(inputs) is accepted
+    assert isinstance(read_read_arguments(inputs), ReadArguments) is accepted
 
 
 @pytest.mark.parametrize(

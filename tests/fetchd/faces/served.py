@@ -150,7 +150,7 @@ async def serve(
     progress_seconds: float = 60.0,
     config: Mapping[str, object] = MappingProxyType({}),
     max_agent_sessions: int = MAX_AGENT_SESSIONS,
-    **limits: int,
+    **limits: Any,
 ) -> AsyncIterator[Daemon]:
     """config: tells callers apart. limits: of Calls. The last one out closes the door: clients there are dropped."""
     rules = CurrentRules(Rulebook(parse_config(config, source="test")))
