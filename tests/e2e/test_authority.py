@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.stage import Stage
 from tests.kit import replies
 from tests.kit.authorities import Ca, intermediate
-from tests.kit.installed import Up, run_fetchd
+from tests.kit.installed import COMMAND_SECONDS, Up, run_fetchd
 from tests.kit.processes import wait_ended
 from tests.kit.toml import write_toml
 from tests.kit.tools import require_tool
@@ -199,7 +199,7 @@ def test_workers_of_a_killed_gateway_are_waited_for(stage: Stage, tmp_path: Path
         supervisor, *_ = processes = up.gateway_processes
         os.kill(supervisor, signal.SIGSTOP)
         up.process.kill()
-        up.wait()
+        up.process.wait(COMMAND_SECONDS)  # not what it said: its children still hold the other end
         try:
             refused = up.run("ca", "rotate")
         finally:
