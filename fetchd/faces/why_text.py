@@ -230,7 +230,7 @@ def _render_remedy(remedy: Remedy, purpose: str, file: str) -> str:
                     " [gateway], in [agents.NAME] or in [daemon]"
                 )
             lines += ["", *(f"note: {note}" for note in notes if note)]
-            lines.append("Then: fetchd config check, and start fetchd again.")
+            lines.append("Then: fetchd config check, and fetchd reload.")
             return "\n".join(lines)
 
 

@@ -113,7 +113,7 @@ def test_the_story_of_a_chain_that_was_refused_at_its_second_hop(place: Place) -
         "  [profiles.coding]\n"
         '  allow_hosts = ["a.example", "docs.rs"]\n'
         "\n"
-        "Then: fetchd config check, and start fetchd again.\n"
+        "Then: fetchd config check, and fetchd reload.\n"
     )
 
 
