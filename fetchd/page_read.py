@@ -84,9 +84,11 @@ class ReadOutcome:
 
 @dataclass(slots=True)
 class _Call:
-    """What is known of a call so far, for its audit line. `caller`: with the profile of page reads."""
+    """What is known of a call so far, for its audit line. `caller`: with the profile of page reads, which
+    `base` became."""
 
     caller: Caller
+    base: str
     fetch_id: str
     started: float
     progress: FetchProgress
@@ -132,7 +134,9 @@ class PageReader:
         )
         narrowed = parsed.narrowed if isinstance(parsed, ReadArguments) else None
         reading = Caller(caller.agent, derive_read_profile(caller.profile, max_bytes, narrowed))
-        call = _Call(reading, self._make_fetch_id(), time.monotonic(), progress or FetchProgress())
+        call = _Call(
+            reading, caller.profile.name, self._make_fetch_id(), time.monotonic(), progress or FetchProgress()
+        )
         try:
             outcome = parsed if isinstance(parsed, ReadFailure) else await self._run(parsed, call)
         except asyncio.CancelledError:
@@ -167,7 +171,7 @@ class PageReader:
 
         chain = ReadChain(
             self._transport, self._decoders, self._store, call.caller, call.fetch_id, call.progress,
-            find_validators,
+            find_validators, call.base,
         )  # fmt: skip
         had = await chain.follow(target)
         if isinstance(had, ReadFailure):

@@ -21,6 +21,7 @@ from proxy_addons.policy.codings import (
     parse_content_encoding,
 )
 from proxy_addons.policy.hosts import HostPattern, matches_any
+from proxy_addons.policy.reading import PAGE_READ
 from proxy_addons.policy.redirects import RedirectKind, decide_redirect
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Rule
@@ -97,7 +98,7 @@ class PageHad:
 
 
 class ReadChain:
-    """One read on its way. caller: with the profile of page reads that its own became."""
+    """One read on its way. caller: with the profile of page reads that its own, `base`, became."""
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class ReadChain:
         fetch_id: str,
         progress: FetchProgress,
         find_validators: FindValidators,
+        base: str,
     ) -> None:
         self._transport: Final = transport
         self._decoders: Final = decoders
@@ -116,6 +118,7 @@ class ReadChain:
         self._fetch_id: Final = fetch_id
         self._progress: Final = progress
         self._find_validators: Final = find_validators
+        self._stated: Final = f"{PAGE_READ}/{base}"
         self._redirects: list[Redirect] = []
         self._hops: list[RedirectHop] = []
         self._retries = 0
@@ -163,9 +166,7 @@ class ReadChain:
     async def _ask(self, chain: Chain) -> PageHad | Target:
         self._progress.hop, self._progress.phase = chain.hop, Phase.WAITING
         validators = await self._find_validators(chain.current)
-        identity = DaemonRequest(
-            self._caller.agent, self._caller.profile.name, self._fetch_id, chain.hop, self._allowlist
-        )
+        identity = DaemonRequest(self._caller.agent, self._stated, self._fetch_id, chain.hop, self._allowlist)
         request = HopRequest(chain.current, identity, _conditions(validators))
         try:
             async with self._transport.send(request) as answer:

@@ -12,14 +12,16 @@ import stat
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from proxy_addons.policy.config import BUILT_IN_SOURCE, Config, ConfigError, parse_config
+from proxy_addons.policy.config_schema import TIB
 
 from .agent_store import StoredAgents, read_agents
+from .core.read_failures import CEILING_VARIABLE
 
 if TYPE_CHECKING:
     from certs.own import OwnFiles
@@ -46,6 +48,7 @@ class LoadedConfig:
     """A configuration, what errors and listings call its source, and its file; None: built in.
 
     stored: the agents of the state directory, which are among those of `config`. empty: the file has no key at all.
+    read_ceiling: what the environment puts in place of page_read.max_bytes.
     """
 
     config: Config
@@ -53,6 +56,7 @@ class LoadedConfig:
     path: Path | None
     stored: StoredAgents = NO_AGENTS
     empty: bool = False
+    read_ceiling: int | None = None
 
 
 def find_config(option: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -94,7 +98,7 @@ def load_config(
 
     stored: agents beside those of the file.
     """
-    return _load(find_config(path, environ), stored, _read_bounded)
+    return _load(find_config(path, environ), stored, _read_bounded, _read_ceiling(environ))
 
 
 def load_again(before: LoadedConfig, state_dir: Path) -> LoadedConfig:
@@ -112,10 +116,26 @@ def load_again(before: LoadedConfig, state_dir: Path) -> LoadedConfig:
             )
         return data
 
-    return _load(before.path, read_agents(state_dir), read)
+    return _load(before.path, read_agents(state_dir), read, before.read_ceiling)
 
 
-def _load(path: Path | None, stored: StoredAgents, read: Callable[[Path, str], bytes]) -> LoadedConfig:
+def _read_ceiling(environ: Mapping[str, str]) -> int | None:
+    """Bytes that RUNX_WEB_READ_MAX_BYTES says (SPEC 5); None where it is not set. Raises ConfigError."""
+    text = environ.get(CEILING_VARIABLE, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 13 and 1 <= int(text) <= TIB):
+        raise ConfigError(
+            "environment",
+            CEILING_VARIABLE,
+            f"write a whole number of bytes from 1 to {TIB}, such as 67108864",
+        )
+    return int(text)
+
+
+def _load(
+    path: Path | None, stored: StoredAgents, read: Callable[[Path, str], bytes], ceiling: int | None
+) -> LoadedConfig:
     if path is None:
         mapping, source, base = {}, BUILT_IN_SOURCE, ""
     else:
@@ -126,7 +146,9 @@ def _load(path: Path | None, stored: StoredAgents, read: Callable[[Path, str], b
     )
     for index, authority in enumerate(config.tls.extra_ca):
         _check_authority(authority, f"tls.extra_ca[{index}]", source)
-    return LoadedConfig(config, source, path, stored, path is not None and not mapping)
+    if ceiling is not None:
+        config = replace(config, read_max_bytes=ceiling)
+    return LoadedConfig(config, source, path, stored, path is not None and not mapping, ceiling)
 
 
 def read_steady(path: Path, source: str) -> bytes:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import click
 
-from fetchd.errors import NoGatewayError, StaleGatewayError
+from fetchd.errors import NoGatewayError, StaleGatewayError, StoreError
 from proxy_addons.audit import AuditError
 
 from .calls import Calls
 from .config_option import BadInputError, config_option, state_dir_option
-from .fetch_cli import NO_GATEWAY, FetchSettings, agent_option, open_fetch, read_settings
+from .fetch_cli import NO_GATEWAY, FetchSettings, agent_option, read_settings
 from .mcp_server import make_server
 from .mcp_stdio import claimed_stdio, serve_stdio
+from .read_cli import open_reading
 
 
 @click.command()
@@ -51,7 +52,7 @@ def mcp(
     except NoGatewayError as error:
         click.echo(str(error), err=True)
         context.exit(NO_GATEWAY)
-    except (StaleGatewayError, AuditError) as error:
+    except (StaleGatewayError, AuditError, StoreError) as error:
         raise BadInputError(str(error)) from None
 
 
@@ -70,8 +71,11 @@ async def _serve(settings: FetchSettings, read_from: int, write_to: int) -> None
     if serving is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
-        async with open_fetch(settings) as web_fetch:
-            calls = Calls(web_fetch, share=1)  # nobody else is here
+        async with open_reading(settings) as tools:
+            ceiling = settings.loaded.config.read_max_bytes
+            calls = Calls(
+                tools.web_fetch, tools.page_reader, ceiling=lambda: ceiling, share=1
+            )  # nobody else is here
             await serve_stdio(make_server(calls, settings.caller), read_from, write_to)
     except asyncio.CancelledError:
         logging.getLogger(__name__).debug("stopped by a signal")

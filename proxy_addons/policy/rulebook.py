@@ -45,13 +45,14 @@ class Rulebook:
     ) -> Profile | None:
         """The profile of a hop that the daemon asks for: that of the agent, where it is a known one.
 
-        Others (the local user) are judged under the profile named. `page_read` stands for what the agent's own
-        becomes for a read, narrowed to `allowlist`. None: there is no such profile.
+        Others (the local user) are judged under the profile named. `page_read/NAME` stands for what NAME becomes for
+        a read, narrowed to `allowlist`. None: there is no such profile.
         """
         known = self.roster.identities.get(agent)
-        if profile == PAGE_READ:
-            own = known.profile if known is not None else self.tools.profile
-            return derive_read_profile(own, self.config.read_max_bytes, allowlist)
+        kind, _, base = profile.partition("/")
+        if kind == PAGE_READ:
+            own = known.profile if known is not None else self.config.profiles.get(base)
+            return own and derive_read_profile(own, self.config.read_max_bytes, allowlist)
         if allowlist is not None:
             return None
         return known.profile if known is not None else self.config.profiles.get(profile)

@@ -170,3 +170,10 @@ def test_the_daemon_s_word_on_profiles_counts_for_whom_nobody_knows_only() -> No
     assert rules.find_profile("alice", "q") is config.profiles["p"]
     assert rules.find_profile("local", "q") is config.profiles["q"]
     assert rules.find_profile("local", "r") is None
+    own, local = rules.find_profile("alice", "page_read/q"), rules.find_profile("local", "page_read/q")
+    assert own is not None
+    assert local is not None
+    assert (own.ports, local.ports) == (config.profiles["p"].ports, config.profiles["q"].ports)
+    assert rules.find_profile("local", "page_read/r") is rules.find_profile("local", "page_read") is None
+    # An allowlist is of page reads alone.
+    assert rules.find_profile("local", "q", ()) is None
