@@ -9,13 +9,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trustme
 
-from fetchd.errors import NoGatewayError
-from fetchd.gateway_process import Gateway, GatewayStartError, ensure_gateway, on_free_ports, start_gateway
+from fetchd.core.caller import Caller
+from fetchd.errors import NoGatewayError, StaleGatewayError
+from fetchd.gateway_process import (
+    Gateway,
+    GatewayReloadError,
+    GatewayStartError,
+    choose_gateway,
+    ensure_gateway,
+    on_free_ports,
+    start_gateway,
+)
 from fetchd.run_state import RunState, load_or_create_secret, own_state_dir, write_run_state
 from fetchd.serving import accepts
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, parse_config
+from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
 from tests.kit.processes import find_descendants, poll_until, read_command, wait_ended
 
 SECRET = "5" * 64
@@ -209,3 +220,116 @@ def test_a_private_gateway_keeps_all_but_where_it_listens() -> None:
 
 def test_the_secret_is_in_no_repr() -> None:
     assert SECRET not in repr(Gateway("127.0.0.1", 1, SECRET))
+
+
+# -- a reload
+
+
+def with_profile(cap: int) -> Config:
+    return parse_config({**make_config().document, "profiles": {"one": {"byte_cap": cap}}}, source="test")
+
+
+async def test_a_running_gateway_takes_other_rules_or_says_why_not(tmp_path: Path) -> None:
+    gateway = await start_gateway(with_profile(1), "test", tmp_path / "state", SECRET)
+    try:
+        await asyncio.gather(*(gateway.reload(with_profile(cap), "test") for cap in range(2, 6)))
+        elsewhere = make_config("127.0.0.1:1")
+        with pytest.raises(GatewayReloadError, match=r"^gateway\.listeners cannot change while"):
+            await gateway.reload(elsewhere, "test")
+        await gateway.reload(with_profile(7), "test")
+    finally:
+        await gateway.stop()
+    with pytest.raises(GatewayReloadError, match=r"^the gateway has ended$"):
+        await gateway.reload(with_profile(8), "test")
+
+
+SAYS = """read line; echo '{"event": "ready", "listeners": [], "workers": 1, "ca": {}}'; read line"""
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        pytest.param("exit 0", "the gateway has ended", id="it ends"),
+        pytest.param("exec <&- >&-; sleep 60", "the gateway has ended", id="it closes both ends"),
+        pytest.param(
+            """echo '{"event": "restarted", "worker": 0}'; echo '[]'; echo nonsense;
+            echo '{"event": "refused", "message": "no"}'; read line""",
+            "no",
+            id="other words come between",
+        ),
+    ],
+)
+async def test_what_a_gateway_may_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
+) -> None:
+    in_place_of_python(monkeypatch, tmp_path / "python", f"{SAYS}; {script}")
+    gateway = await start_gateway(make_config(), "test", tmp_path, SECRET)
+    try:
+        with pytest.raises(GatewayReloadError) as caught:
+            await gateway.reload(make_config(), "test")
+    finally:
+        await gateway.stop()
+
+    assert str(caught.value) == message
+
+
+async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = """read line; echo '{"event": "reloaded"}'; echo '{"event": "refused", "message": "second"}'; read line"""
+    in_place_of_python(monkeypatch, tmp_path / "python", f"{SAYS}; {late}")
+    gateway = await start_gateway(make_config(), "test", tmp_path, SECRET)
+    try:
+        monkeypatch.setattr("fetchd.gateway_process.RELOAD_SECONDS", 0.0)
+        with pytest.raises(GatewayReloadError, match="did not answer within"):
+            await gateway.reload(make_config(), "test")
+        monkeypatch.undo()
+        with pytest.raises(GatewayReloadError, match=r"^second$"):
+            await gateway.reload(make_config(), "test")
+    finally:
+        await gateway.stop()
+
+
+# -- which listener the daemon uses
+
+
+@pytest.mark.parametrize(
+    ("listeners", "tls", "found"),
+    [
+        pytest.param([("127.0.0.1", 1, "a"), ("::1", 2, "b")], [], ("127.0.0.1", 1, False), id="the first"),
+        pytest.param(
+            [("127.0.0.1", 1, "a"), ("::1", 2, "b")], [True, False], ("::1", 2, False), id="a plain one"
+        ),
+        pytest.param([("::1", 1, "a"), ("::1", 2, "b")], [True, True], ("::1", 1, True), id="all are TLS"),
+        pytest.param([("0.0.0.0", 1, "a")], [False], ("127.0.0.1", 1, False), id="every IPv4 address"),
+        pytest.param([("::", 1, "a")], [False], ("::1", 1, False), id="every IPv6 address"),
+    ],
+)
+def test_where_the_daemon_sends_its_hops(
+    tmp_path: Path, listeners: list[tuple[str, int, str]], tls: list[bool], found: tuple[str, int, bool]
+) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    gateway = choose_gateway(listeners, tls, SECRET, str(tmp_path / "ca.pem"), None)
+
+    assert (gateway.host, gateway.port, gateway.tls is not None) == found
+
+
+async def test_a_running_gateway_that_lacks_a_name_is_one_line(tmp_path: Path) -> None:
+    load_or_create_secret(tmp_path)
+    state = RunState(
+        os.getpid(), "2026", "c", (("127.0.0.1", 7, "default"),), ("127.0.0.1", 2), ("127.0.0.1", 3), 1, "x", "y",
+        profiles={"default": "v"}, agents={"bot": "default"},
+    )  # fmt: skip
+    with own_state_dir(tmp_path):
+        write_run_state(tmp_path, state)
+        for caller in (Caller("local", DEFAULT_PROFILE), Caller("bot", DEFAULT_PROFILE)):
+            async with ensure_gateway(loaded(), tmp_path, caller=caller):
+                pass
+        for caller, what in (
+            (Caller("local", Profile("news")), "profile news"),
+            (Caller("eve", DEFAULT_PROFILE), "agent eve"),
+        ):
+            with pytest.raises(StaleGatewayError) as caught:
+                async with ensure_gateway(loaded(), tmp_path, caller=caller):
+                    pytest.fail("it is not known there")
+            assert str(caught.value) == f"the running gateway has no {what}; first: fetchd reload"

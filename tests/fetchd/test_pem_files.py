@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 from fetchd.pem_files import check_listener_files
 from proxy_addons.policy.config import ConfigError, parse_config
 
+CERTIFICATE, KEY = "tls.listener_certificate: {}", "tls.listener_key: {}"
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
@@ -37,7 +39,6 @@ def check(certificate: Path, key: Path) -> str:
     try:
         check_listener_files(config, "c.toml")
     except ConfigError as error:
-        assert "\n" not in str(error)
         return str(error)
     return ""
 
@@ -76,12 +77,12 @@ def test_a_key_with_a_passphrase(pair: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("which", "what", "said"),
     [
-        pytest.param(0, "missing", "tls.listener_certificate: {} cannot be read: No such file or directory", id="no certificate"),
-        pytest.param(1, "missing", "tls.listener_key: {} cannot be read: No such file or directory", id="no key"),
-        pytest.param(0, "empty", "tls.listener_certificate: {} holds no PEM certificate that can be read", id="an empty one"),
-        pytest.param(1, "empty", "tls.listener_key: {} holds no PEM private key that can be read", id="an empty key"),
-        pytest.param(0, "pipe", "tls.listener_certificate: {} is not a regular file", id="a pipe, which never ends"),
-        pytest.param(1, "directory", "tls.listener_key: {} is not a regular file", id="a directory"),
+        pytest.param(0, "missing", f"{CERTIFICATE} cannot be read: No such file or directory", id="no certificate"),
+        pytest.param(1, "missing", f"{KEY} cannot be read: No such file or directory", id="no key"),
+        pytest.param(0, "empty", f"{CERTIFICATE} holds no PEM certificate that can be read", id="an empty one"),
+        pytest.param(1, "empty", f"{KEY} holds no PEM private key that can be read", id="an empty key"),
+        pytest.param(0, "pipe", f"{CERTIFICATE} is not a regular file", id="a pipe, which never ends"),
+        pytest.param(1, "directory", f"{KEY} is not a regular file", id="a directory"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none(pair: tuple[Path, Path], which: int, what: str, said: str) -> None:

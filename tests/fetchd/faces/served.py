@@ -81,8 +81,9 @@ class PlainClient:
 
     MODERN = "2026-07-28"
 
-    def __init__(self, daemon: Daemon, version: str) -> None:
-        self.daemon, self.version = daemon, version
+    def __init__(self, daemon: Daemon, version: str, extra: Mapping[str, str] = MappingProxyType({})) -> None:
+        """extra: fields of every request, such as a token."""
+        self.daemon, self.version, self.extra = daemon, version, extra
         self.session: str | None = None
 
     async def open(self) -> PlainClient:
@@ -102,7 +103,7 @@ class PlainClient:
         return self
 
     def fields(self, method: str = "tools/call", name: str = "web_fetch") -> dict[str, str]:
-        fields = {"Accept": ACCEPT, "Content-Type": "application/json"}
+        fields = {"Accept": ACCEPT, "Content-Type": "application/json", **self.extra}
         if self.version == self.MODERN:
             fields |= {"MCP-Protocol-Version": self.version, "Mcp-Method": method}
             fields |= {"Mcp-Name": name} if method == "tools/call" else {}
