@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from tests.kit.dns import ScriptedDns
@@ -122,11 +124,22 @@ class Reply:
         return "\n".join(self.document["text"].split("\n")[1:-1])
 
 
-def post_json(address: tuple[str, int], path: str, arguments: object) -> Reply:
+def post_json(
+    address: tuple[str, int],
+    path: str,
+    arguments: object,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
     """POST `arguments` to the tools listener."""
-    connection = http.client.HTTPConnection(*address, timeout=COMMAND_SECONDS)
+    connection = (
+        http.client.HTTPConnection(*address, timeout=COMMAND_SECONDS)
+        if tls is None
+        else http.client.HTTPSConnection(*address, timeout=COMMAND_SECONDS, context=tls)
+    )
     try:
-        connection.request("POST", path, json.dumps(arguments), {"Content-Type": "application/json"})
+        fields = {"Content-Type": "application/json", **headers}
+        connection.request("POST", path, json.dumps(arguments), fields)
         answer = connection.getresponse()
         return Reply(answer.status, json.loads(answer.read()))
     finally:

@@ -15,9 +15,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Self
 
 from tests.kit.corpora import REPOSITORY
@@ -36,11 +37,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 
-def run_fetchd(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+def run_fetchd(
+    *arguments: str, folder: Path, variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. variables: beside those of this process."""
     return subprocess.run(
         [*CLI, *arguments],
-        cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        cwd=folder, env={**environment(), **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         check=False, timeout=COMMAND_SECONDS,
     )  # fmt: skip
 
@@ -110,6 +113,10 @@ class Up:
         for reader in self._readers:
             reader.join(COMMAND_SECONDS)
         return status
+
+    def wait_errors(self, number: int) -> None:
+        """Until it has said so many lines on standard error."""
+        self._watch.wait_sync(lambda: len(self.errors) >= number, f"{number} lines", COMMAND_SECONDS)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end of it and of every process below it; its exit status."""
