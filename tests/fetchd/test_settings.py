@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fetchd.settings import MAX_CONFIG_BYTES, _parse_toml, find_config, find_state_dir, load_config
 from proxy_addons.policy.addresses import SHIPPED_EXTRAS
 from proxy_addons.policy.config import ConfigError, parse_config
-from proxy_addons.policy.config_schema import LIMITS, SETTINGS, Key, render_default
+from proxy_addons.policy.config_schema import AGENT_KEYS, LIMITS, SETTINGS, Key, render_default
 from proxy_addons.policy.hosts import ANY_HOST
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from tests.kit.corpora import REPOSITORY
@@ -218,7 +218,11 @@ def test_the_shipped_file_shows_every_limit_with_its_default():
     block = SHIPPED.read_text().partition("# [profiles.default]\n")[2].partition("\n[profiles.research]")[0]
     lines = re.findall(r"^# ([a-z_]+ = .*)$", block, re.MULTILINE)
     shown = tomllib.loads("\n".join(lines))
-    assert shown == {key.name: key.default for key in LIMITS}
+    # One that has no default is shown with its example.
+    assert shown == {
+        key.name: key.default if key.default is not None else tomllib.loads(f"x = {key.example}")["x"]
+        for key in LIMITS
+    }
 
 
 @pytest.mark.parametrize("key", SETTINGS, ids=lambda key: f"{key.table}.{key.name}")
@@ -227,12 +231,12 @@ def test_the_shipped_file_shows_every_setting(key: Key):
     assert re.search(rf"^(# )?{key.name} = ", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize("key", [*SETTINGS, *LIMITS], ids=lambda key: f"{key.table}.{key.name}")
+@pytest.mark.parametrize("key", [*SETTINGS, *AGENT_KEYS, *LIMITS], ids=lambda key: f"{key.table}.{key.name}")
 def test_the_docs_have_the_row_of_every_key(key: Key):
     section = DOCS.read_text().partition(f"\n## [{key.table}]\n")[2].partition("\n## ")[0]
     assert f"| `{key.name}` | {key.form.text} | `{render_default(key)}` | {key.doc} |\n" in section
 
 
 def test_the_docs_have_no_row_of_a_key_that_is_not():
-    rows = re.findall(r"^\| `([a-z_]+)` \|", DOCS.read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted(key.name for key in (*SETTINGS, *LIMITS))
+    rows = re.findall(r"^\| `([a-z0-9_]+)` \|", DOCS.read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(key.name for key in (*SETTINGS, *AGENT_KEYS, *LIMITS))
