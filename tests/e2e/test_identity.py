@@ -536,17 +536,13 @@ def test_known_agents_alone_over_tls_at_every_address(tmp_path: Path) -> None:
             other = {"Host": "evil.example"}
             assert post_json(tools, WEB_FETCH, url, other, tls=trusting).status == 421
             assert post_json(tools, WEB_FETCH, url, other | with_token, tls=trusting).status == 200
-            curl = [
-                require_tool("curl"),
-                "-sS",
-                "--proxy-cacert",
-                str(up.ca_path),
-                "--cacert",
-                str(up.ca_path),
-            ]
+            ca = str(up.ca_path)
             through = subprocess.run(
-                [*curl, "-x", variables["HTTPS_PROXY"], stage.url("/page")], capture_output=True, text=True,
-                check=False, env={"PATH": os.environ["PATH"]},
+                [
+                    require_tool("curl"), "-sS", "--proxy-cacert", ca, "--cacert", ca,
+                    "-x", str(variables["HTTPS_PROXY"]), stage.url("/page"),
+                ],
+                capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]},
             )  # fmt: skip
             assert through.stdout == "the page", through.stderr
 
