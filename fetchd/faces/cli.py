@@ -46,6 +46,8 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         ),
         "config": LazyCommand("fetchd.faces.config_cli", "config_group", "Check the configuration."),
         "profile": LazyCommand("fetchd.faces.config_cli", "profile_group", "Show the limits of profiles."),
+        "blob": LazyCommand("fetchd.faces.blob_cli", "group", "Get, verify and drop pages that were kept."),
+        "receipt": LazyCommand("fetchd.faces.receipt_cli", "group", "List, show and verify receipts."),
         "audit": LazyCommand("fetchd.faces.audit_cli", "group", "Read and verify the audit log."),
     }
 )

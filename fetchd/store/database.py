@@ -34,6 +34,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._file_id = (0, 0)
         self._names_durable = False
+        self._closed = False
 
     @classmethod
     async def open(cls, path: Path, migrations: Sequence[str], *, busy_ms: int = BUSY_MS) -> Self:
@@ -60,10 +61,15 @@ class Database:
         await self._in_thread(self._sync)
 
     async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown(wait=False)
 
     async def _in_thread[T](self, job: Callable[[], T]) -> T:
+        if self._closed:
+            raise StoreUnavailableError(f"records {self._path}: closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, job)
         except sqlite3.Error as error:
