@@ -29,7 +29,7 @@ INSERT INTO blobs (digest, bytes, last_used, receipted, held_until)
 VALUES (:digest, :bytes, :now, EXISTS (SELECT 1 FROM reads WHERE digest = :digest AND receipt IS NOT NULL), :until)
 ON CONFLICT (digest) DO UPDATE SET
     bytes = excluded.bytes, last_used = max(last_used, excluded.last_used),
-    held_until = max(held_until, excluded.held_until)
+    held_until = max(held_until, excluded.held_until), going = 0
 """
 _VICTIMS: Final = """
 SELECT digest, bytes FROM blobs WHERE receipted = ? AND held_until <= ? AND digest <> ? ORDER BY last_used, digest
@@ -64,16 +64,25 @@ class SqliteRecords:
                     " needed by receipts or by reads under way; drop pages with fetchd blob gc --drop-receipted,"
                     " or raise the limit"
                 )
-            _drop(db, victims, room.remove)
-            parameters = {"digest": blob.digest, "bytes": blob.bytes, "now": room.now, "until": hold_until}
-            db.execute(_CLAIM, parameters)
+            if not victims:
+                parameters = {
+                    "digest": blob.digest,
+                    "bytes": blob.bytes,
+                    "now": room.now,
+                    "until": hold_until,
+                }
+                db.execute(_CLAIM, parameters)
+            _mark(db, victims)
             return victims
 
-        return await self._database.write(job)
+        dropped: list[Blob] = []
+        while victims := await self._database.write(job):
+            dropped += await self._remove(victims, room)
+        return tuple(dropped)
 
     async def hold(self, digest: str, hold_until: int) -> bool:
         def job(db: sqlite3.Connection) -> bool:
-            statement = "UPDATE blobs SET held_until = max(held_until, ?) WHERE digest = ?"
+            statement = "UPDATE blobs SET held_until = max(held_until, ?) WHERE digest = ? AND NOT going"
             return db.execute(statement, (hold_until, digest)).rowcount == 1
 
         return await self._database.write(job)
@@ -82,10 +91,25 @@ class SqliteRecords:
         def job(db: sqlite3.Connection) -> tuple[Blob, ...]:
             victims, _ = _choose_victims(db, room, 0, "")
             if not dry_run:
-                _drop(db, victims, room.remove)
+                _mark(db, victims)
             return victims
 
-        return await (self._database.read(job) if dry_run else self._database.write(job))
+        if dry_run:
+            return await self._database.read(job)
+        return await self._remove(await self._database.write(job), room)
+
+    async def _remove(self, victims: tuple[Blob, ...], room: Room) -> tuple[Blob, ...]:
+        """Takes away those of the marked that nobody has come to rely on since."""
+
+        def job(db: sqlite3.Connection) -> tuple[Blob, ...]:
+            gone = []
+            for blob in victims:
+                if db.execute("DELETE FROM blobs WHERE digest = ? AND going", (blob.digest,)).rowcount:
+                    room.remove(blob.digest)
+                    gone.append(blob)
+            return tuple(gone)
+
+        return await self._database.write(job)
 
     async def touch(self, digest: str, now: int) -> None:
         statement = "UPDATE blobs SET last_used = max(last_used, ?) WHERE digest = ?"
@@ -103,7 +127,7 @@ class SqliteRecords:
             last = db.execute(_LAST_HASH).fetchone()
             receipt, receipt_hash = make_receipt(last[0] if last else None)
             _add(db, read, validators, receipt.decode("utf-8"), receipt_hash)
-            db.execute("UPDATE blobs SET receipted = 1 WHERE digest = ?", (read.blob.digest,))
+            db.execute("UPDATE blobs SET receipted = 1, going = 0 WHERE digest = ?", (read.blob.digest,))
             return receipt
 
         return await self._database.write(job)
@@ -162,9 +186,8 @@ class SqliteRecords:
                     db.execute(_CLAIM, row)
 
         def drop_missing(db: sqlite3.Connection) -> None:
-            rows = db.execute(
-                "SELECT digest FROM blobs WHERE receipted = 0 AND held_until <= ?", (now,)
-            ).fetchall()
+            loose = "SELECT digest FROM blobs WHERE going OR (NOT receipted AND held_until <= ?)"
+            rows = db.execute(loose, (now,)).fetchall()
             missing = [row for row in rows if not holds(row[0])]
             db.executemany("DELETE FROM blobs WHERE digest = ?", missing)
 
@@ -208,10 +231,9 @@ def _choose_victims(
     return tuple(victims), left
 
 
-def _drop(db: sqlite3.Connection, victims: tuple[Blob, ...], remove: Callable[[str], None]) -> None:
-    for blob in victims:
-        db.execute("DELETE FROM blobs WHERE digest = ?", (blob.digest,))
-        remove(blob.digest)
+def _mark(db: sqlite3.Connection, victims: tuple[Blob, ...]) -> None:
+    """Committed before any file goes: a crash in between is then known for what it was."""
+    db.executemany("UPDATE blobs SET going = 1 WHERE digest = ?", [(blob.digest,) for blob in victims])
 
 
 def _add(

@@ -1,7 +1,8 @@
 """The tables of `fetchd.db`, as steps from nothing to today. A released step is never changed: add another.
 
 reads       one row a read, in order; `receipt` is canonical JSON as issued, NULL where the call failed later
-blobs       the index of blobs: size, last use, whether a kept receipt needs it, until when a read holds it
+blobs       the index of blobs: size, last use, whether a kept receipt needs it, until when a read holds it,
+            whether it is about to be removed (so that a crash after that does not look like a loss)
 blob_total  one row: how many bytes `blobs` names, kept by triggers, since adding up takes long in a large store
 """
 
@@ -49,6 +50,7 @@ END;
 
 _HOLDS: Final = """
 ALTER TABLE blobs ADD COLUMN held_until INTEGER NOT NULL DEFAULT 0;  -- ns since 1970
+ALTER TABLE blobs ADD COLUMN going INTEGER NOT NULL DEFAULT 0;       -- 1: chosen for eviction
 CREATE INDEX reads_by_agent ON reads (agent, number);
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -363,11 +364,15 @@ async def test_lists_go_either_way_and_by_agent(records: Records) -> None:
     ],
 )
 async def test_only_an_agents_own_read_of_that_very_page_is_reused(
-    records: Records, changes: dict[str, str | None], found: bool
+    records: Records, changes: dict[str, Any], found: bool
 ) -> None:
     read = page_read()
     await records.seal(read, b"sealed", lambda _p: (b"{}", "h"), lambda _d: True)
-    asked = {"agent": read.agent, "final_url": read.final_url, "query_digest": read.query_digest}
+    asked: dict[str, Any] = {
+        "agent": read.agent,
+        "final_url": read.final_url,
+        "query_digest": read.query_digest,
+    }
 
     reusable = await records.find_reusable(**{**asked, "digest": read.blob.digest, **changes})
 

@@ -193,7 +193,7 @@ def test_a_text_is_a_receipt_or_a_reason_and_nothing_else(text: bytes) -> None:
 )
 def test_a_url_that_carries_more_never_gets_near_a_receipt(field: str, url: str) -> None:
     with pytest.raises(ValueError, match="never reaches a record or receipt"):
-        page_read(**{field: url})
+        page_read(1, b"page", **{field: url})
 
 
 def test_a_receipt_nobody_would_accept_is_not_issued() -> None:
@@ -248,7 +248,7 @@ def test_the_chain(own: str | None, before: str | None, said: str | None) -> Non
 
 
 def fetch_line(**changes: Any) -> tuple[bytes, AuditPosition]:
-    record = {
+    record: dict[str, Any] = {
         "tool": "page_read", "agent": "alice", "profile": "page_read", "policy": "page_read@0123abcd",
         "fetch_id": "00000000000000000001", "url": "https://a.example/start", "outcome": FetchOutcome.SUCCESS,
         "status": 200,
