@@ -126,7 +126,8 @@ async def _choose(store: PageStore, digests: tuple[str, ...]) -> AsyncIterator[s
     listed: set[str] = set()
     async for blob in _list_index(store):
         listed.add(blob.digest)
-        yield blob.digest
+        if blob.placed or await asyncio.to_thread(store.blobs.holds, blob.digest):  # else on its way in
+            yield blob.digest
     # What a crash left outside the index can be had by its digest, so it counts.
     for found in await asyncio.to_thread(lambda: list(store.blobs.list())):
         if found.digest not in listed:

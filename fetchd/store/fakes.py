@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from fetchd.errors import BlobDamagedError, BlobMissingError, StoreFullError, StoreUnavailableError
@@ -17,10 +18,11 @@ _PIECE: Final = 64 << 10
 
 @dataclass(slots=True)
 class MemoryBlobs:
-    """`Blobs` in `bodies`, which a test may change. writing: bodies begun and not ended. fail_next: so many
-    writes and commits to come fail."""
+    """`Blobs` in `bodies`, which a test may change. directory: where `path` puts files, for who needs them.
+    writing: bodies begun and not ended. fail_next: so many writes and commits to come fail."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
+    directory: Path | None = None
     writing: int = 0
     fail_next: int = 0
 
@@ -40,6 +42,15 @@ class MemoryBlobs:
 
     def holds(self, digest: str) -> bool:
         return parse_digest(digest) in self.bodies
+
+    def path(self, digest: str) -> Path:
+        parse_digest(digest)
+        if self.directory is None:
+            raise StoreUnavailableError("blob store in memory: it has no directory for files")
+        path = self.directory / digest.replace(":", "-")
+        if digest in self.bodies:
+            path.write_bytes(self.bodies[digest])
+        return path
 
     def remove(self, digest: str) -> None:
         self.bodies.pop(parse_digest(digest), None)
@@ -123,6 +134,7 @@ class _Row:
     last_used: int
     receipted: bool
     held_until: int
+    placed: bool
 
 
 class MemoryRecords:
@@ -144,7 +156,8 @@ class MemoryRecords:
         self._drop(victims, room.remove)
         receipted = any(read.receipt is not None and read.blob.digest == blob.digest for read in self.reads)
         used, held = (max(room.now, row.last_used), row.held_until) if row else (room.now, 0)
-        self._blobs[blob.digest] = _Row(blob.bytes, used, receipted, max(held, hold_until))
+        placed = row is not None and row.placed
+        self._blobs[blob.digest] = _Row(blob.bytes, used, receipted, max(held, hold_until), placed)
         return victims
 
     async def hold(self, digest: str, hold_until: int) -> bool:
@@ -179,13 +192,15 @@ class MemoryRecords:
         self._add(read, validators, receipt)
         self._hashes.append(receipt_hash)
         if (row := self._blobs.get(read.blob.digest)) is not None:
-            row.receipted = True
+            row.receipted = row.placed = True
         return receipt
 
     async def note(self, read: PageRead, holds: Callable[[str], bool]) -> None:
         self._check()
         self._check_there(read, holds)
         self._add(read, None, None)
+        if (row := self._blobs.get(read.blob.digest)) is not None:
+            row.placed = True
 
     async def find_read(self, read_id: str) -> StoredRead | None:
         self._check()
@@ -218,7 +233,9 @@ class MemoryRecords:
     async def list_blobs(self, *, after: str = "", limit: int = 1000) -> list[KeptBlob]:
         self._check()
         rows = ((digest, self._blobs[digest]) for digest in sorted(self._blobs) if digest > after)
-        return [KeptBlob(digest, row.bytes, row.last_used, row.receipted) for digest, row in rows][:limit]
+        return [
+            KeptBlob(digest, row.bytes, row.last_used, row.receipted, row.placed) for digest, row in rows
+        ][:limit]
 
     async def usage(self) -> Usage:
         self._check()
@@ -231,14 +248,14 @@ class MemoryRecords:
         self._check()
         for blob in found:
             row = self._blobs.get(blob.digest)
-            if holds(blob.digest) and (row is None or row.bytes != blob.bytes):
+            if holds(blob.digest) and (row is None or row.bytes != blob.bytes or not row.placed):
                 receipted = any(
                     read.receipt is not None and read.blob.digest == blob.digest for read in self.reads
                 )
                 held = row.held_until if row else 0
-                self._blobs[blob.digest] = _Row(blob.bytes, now, receipted, held)
+                self._blobs[blob.digest] = _Row(blob.bytes, now, receipted, held, True)
         for digest, row in list(self._blobs.items()):
-            if not row.receipted and row.held_until <= now and not holds(digest):
+            if not (row.receipted and row.placed) and row.held_until <= now and not holds(digest):
                 del self._blobs[digest]
 
     async def flush(self) -> None:

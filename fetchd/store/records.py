@@ -25,11 +25,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _LAST_HASH: Final = "SELECT receipt_hash FROM reads WHERE receipt IS NOT NULL ORDER BY number DESC LIMIT 1"
 _CLAIM: Final = """
-INSERT INTO blobs (digest, bytes, last_used, receipted, held_until)
-VALUES (:digest, :bytes, :now, EXISTS (SELECT 1 FROM reads WHERE digest = :digest AND receipt IS NOT NULL), :until)
+INSERT INTO blobs (digest, bytes, last_used, receipted, held_until, placed)
+VALUES (:digest, :bytes, :now, EXISTS (SELECT 1 FROM reads WHERE digest = :digest AND receipt IS NOT NULL), :until,
+        :placed)
 ON CONFLICT (digest) DO UPDATE SET
     bytes = excluded.bytes, last_used = max(last_used, excluded.last_used),
-    held_until = max(held_until, excluded.held_until), going = 0
+    held_until = max(held_until, excluded.held_until), going = 0, placed = max(placed, excluded.placed)
 """
 _VICTIMS: Final = """
 SELECT digest, bytes FROM blobs WHERE receipted = ? AND held_until <= ? AND digest <> ? ORDER BY last_used, digest
@@ -70,6 +71,7 @@ class SqliteRecords:
                     "bytes": blob.bytes,
                     "now": room.now,
                     "until": hold_until,
+                    "placed": 0,
                 }
                 db.execute(_CLAIM, parameters)
             _mark(db, victims)
@@ -127,7 +129,9 @@ class SqliteRecords:
             last = db.execute(_LAST_HASH).fetchone()
             receipt, receipt_hash = make_receipt(last[0] if last else None)
             _add(db, read, validators, receipt.decode("utf-8"), receipt_hash)
-            db.execute("UPDATE blobs SET receipted = 1, going = 0 WHERE digest = ?", (read.blob.digest,))
+            db.execute(
+                "UPDATE blobs SET receipted = 1, placed = 1, going = 0 WHERE digest = ?", (read.blob.digest,)
+            )
             return receipt
 
         return await self._database.write(job)
@@ -136,6 +140,7 @@ class SqliteRecords:
         def job(db: sqlite3.Connection) -> None:
             _check_there(read, holds)
             _add(db, read, None, None, None)
+            db.execute("UPDATE blobs SET placed = 1, going = 0 WHERE digest = ?", (read.blob.digest,))
 
         await self._database.write(job)
 
@@ -166,11 +171,13 @@ class SqliteRecords:
         return found is not None
 
     async def list_blobs(self, *, after: str = "", limit: int = 1000) -> list[KeptBlob]:
-        statement = (
-            "SELECT digest, bytes, last_used, receipted FROM blobs WHERE digest > ? ORDER BY digest LIMIT ?"
-        )
+        columns = "digest, bytes, last_used, receipted, placed"
+        statement = f"SELECT {columns} FROM blobs WHERE digest > ? ORDER BY digest LIMIT ?"  # noqa: S608
         rows = await self._database.read(lambda db: db.execute(statement, (after, limit)).fetchall())
-        return [KeptBlob(digest, size, used, bool(receipted)) for digest, size, used, receipted in rows]
+        return [
+            KeptBlob(digest, size, used, bool(needed), bool(there))
+            for digest, size, used, needed, there in rows
+        ]
 
     async def usage(self) -> Usage:
         statement = "SELECT count(*), total(bytes), total(receipted), total(bytes * receipted) FROM blobs"
@@ -179,17 +186,18 @@ class SqliteRecords:
 
     async def reconcile(self, found: Iterable[Blob], now: int, holds: Callable[[str], bool]) -> None:
         def enter(batch: tuple[Blob, ...], db: sqlite3.Connection) -> None:
-            known = "SELECT 1 FROM blobs WHERE digest = ? AND bytes = ?"
+            known = "SELECT 1 FROM blobs WHERE digest = ? AND bytes = ? AND placed"
             for blob in batch:
                 if holds(blob.digest) and db.execute(known, (blob.digest, blob.bytes)).fetchone() is None:
-                    row = {"digest": blob.digest, "bytes": blob.bytes, "now": now, "until": 0}
+                    row = {"digest": blob.digest, "bytes": blob.bytes, "now": now, "until": 0, "placed": 1}
                     db.execute(_CLAIM, row)
 
         def drop_missing(db: sqlite3.Connection) -> None:
-            loose = "SELECT digest FROM blobs WHERE going OR (NOT receipted AND held_until <= ?)"
+            loose = "SELECT digest FROM blobs WHERE going OR (held_until <= ? AND NOT (receipted AND placed))"
             rows = db.execute(loose, (now,)).fetchall()
             missing = [row for row in rows if not holds(row[0])]
             db.executemany("DELETE FROM blobs WHERE digest = ?", missing)
+            db.execute("UPDATE blobs SET going = 0 WHERE going")
 
         for batch in batched(found, _BATCH):
             await self._database.write(partial(enter, batch))

@@ -2,7 +2,7 @@
 
 reads       one row a read, in order; `receipt` is canonical JSON as issued, NULL where the call failed later
 blobs       the index of blobs: size, last use, whether a kept receipt needs it, until when a read holds it,
-            whether it is about to be removed (so that a crash after that does not look like a loss)
+            whether it is about to be removed or to be placed (so that a crash does not look like a loss)
 blob_total  one row: how many bytes `blobs` names, kept by triggers, since adding up takes long in a large store
 """
 
@@ -51,6 +51,7 @@ END;
 _HOLDS: Final = """
 ALTER TABLE blobs ADD COLUMN held_until INTEGER NOT NULL DEFAULT 0;  -- ns since 1970
 ALTER TABLE blobs ADD COLUMN going INTEGER NOT NULL DEFAULT 0;       -- 1: chosen for eviction
+ALTER TABLE blobs ADD COLUMN placed INTEGER NOT NULL DEFAULT 1;      -- 0: claimed, and its file not yet seen there
 CREATE INDEX reads_by_agent ON reads (agent, number);
 """
 

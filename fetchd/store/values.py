@@ -36,12 +36,14 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class KeptBlob:
-    """A blob in the index. `last_used`: nanoseconds since 1970. `receipted`: a kept receipt names it."""
+    """A blob in the index. `last_used`: nanoseconds since 1970. `receipted`: a kept receipt names it. `placed`:
+    its file was there; else a read under way, or one that a crash ended, is about to place it."""
 
     digest: str
     bytes: int
     last_used: int
     receipted: bool
+    placed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,9 @@ class ReceiptVerifier:
         except BlobDamagedError as error:
             report.add(ReceiptCheck.BLOB, Finding(ReceiptCheck.BLOB, str(error)))
         except BlobMissingError:
-            # The index still names it unless it was dropped by rule.
+            # The index still names it as there unless it was dropped by rule.
             listed = await self._records.list_blobs(after=receipt.digest[:-1], limit=17)
-            if any(blob.digest == receipt.digest for blob in listed):
+            if any(blob.digest == receipt.digest and blob.placed for blob in listed):
                 report.add(ReceiptCheck.BLOB, Finding(ReceiptCheck.BLOB, f"{receipt.digest} is missing"))
             else:
                 report.unchecked[ReceiptCheck.BLOB] = "the blob was dropped to make room"

@@ -1,8 +1,8 @@
 """Run as a program: forks a child for each line of standard input, which keeps pages until it kills itself.
 
-A line is JSON: {"directory", "number", "seed", "kill_at", "keep_receipted"}. The child is killed (SIGKILL) by itself when
-code of the store is entered, or calls something, for the `kill_at`-th time, in whichever thread: so between any
-two system calls. What it was told is printed: one line a sealed read, then "end".
+A line is JSON: {"directory", "number", "seed", "kill_at", "keep_receipted"}. The child is killed (SIGKILL) by
+itself when code of the store is entered, or calls something, for the `kill_at`-th time, in whichever thread: so
+between any two system calls. What it was told is printed: one line a sealed read, then "end".
 """
 
 import asyncio

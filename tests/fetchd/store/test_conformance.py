@@ -22,7 +22,7 @@ type Breaker = Callable[[str, bytes], None]
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Blobs, Breaker]:
     """A store, and what replaces the bytes under a digest behind its back."""
     if request.param == "fake":
-        memory = MemoryBlobs()
+        memory = MemoryBlobs(directory=tmp_path)
         return memory, memory.bodies.__setitem__
     files = FileBlobs.open(tmp_path / "blobs")
     return files, lambda digest, body: (files.path(digest).write_bytes(body), None)[1]
@@ -65,6 +65,14 @@ async def test_what_was_kept_comes_back_under_its_digest(blobs: tuple[Blobs, Bre
     assert digest == blob_of(body).digest
     assert await get(store, digest) == body
     assert store.holds(digest) and list(store.list()) == [blob_of(body)]
+
+
+async def test_a_worker_process_finds_a_body_in_a_file(blobs: tuple[Blobs, Breaker]) -> None:
+    store, _ = blobs
+    digest = await put(store, b"page")
+
+    assert store.path(digest).read_bytes() == b"page"
+    assert not store.path(blob_of(b"other").digest).exists()
 
 
 async def test_the_same_body_twice_is_kept_once(blobs: tuple[Blobs, Breaker]) -> None:
@@ -168,7 +176,7 @@ async def test_what_is_not_there_is_missing(blobs: tuple[Blobs, Breaker]) -> Non
 )
 async def test_what_is_no_digest_reaches_no_file(blobs: tuple[Blobs, Breaker], text: str) -> None:
     store, _ = blobs
-    for ask in (store.holds, store.remove):
+    for ask in (store.holds, store.remove, store.path):
         with pytest.raises(ValueError, match="is not a digest"):
             ask(text)
     with pytest.raises(ValueError, match="is not a digest"):

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fetchd.store import open_page_store
+from fetchd.store import PageStore, StoreKeys
+from fetchd.store.blobs import FileBlobs
 from fetchd.store.receipt_checks import ReceiptCheck
+from fetchd.store.records import SqliteRecords
 from fetchd.store.verifying import ReceiptVerifier
 from proxy_addons.audit import AuditKeys, AuditLog
+from tests.fetchd.store.kit import Clock
 
 DROPPED = "the blob was dropped to make room"
 
@@ -24,7 +27,11 @@ async def check(state: Path, promised: dict[str, str], *, may_drop: bool) -> int
     AuditLog.open(
         state / "audit", "daemon", AuditKeys.load_or_create(state / "keys")
     ).close()  # repairs its end
-    async with open_page_store(state) as store:
+    records, made = await SqliteRecords.open(state / "fetchd.db"), StoreKeys.load_or_create(state / "keys")
+    later = Clock(1 << 62)  # no read is under way any more
+    store = PageStore(FileBlobs.open(state / "blobs"), records, made, clock=later)
+    try:
+        await store.start()
         assert list((state / "blobs" / "scratch").iterdir()) == []
         keys = {store.keys.public.id: store.keys.public.accepts}
         verifier = ReceiptVerifier(store.records, store.blobs, keys, state / "audit")
@@ -41,6 +48,8 @@ async def check(state: Path, promised: dict[str, str], *, may_drop: bool) -> int
                 pass
         indexed = {blob.digest: blob.bytes for blob in await store.records.list_blobs(limit=1 << 30)}
         assert indexed == {blob.digest: blob.bytes for blob in store.blobs.list()}
+    finally:
+        await store.close()
     return len(seen)
 
 
