@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy_addons.engine.environment import drop_key_log
@@ -26,6 +26,7 @@ from mitmproxy.addons import core, proxyserver  # noqa: E402
 from proxy_addons.addons.admission import Admission  # noqa: E402
 from proxy_addons.addons.anonymity import Anonymity  # noqa: E402
 from proxy_addons.addons.audit import Audit  # noqa: E402
+from proxy_addons.addons.budgets import BudgetBytes, Budgets  # noqa: E402
 from proxy_addons.addons.byte_cap import ByteCap  # noqa: E402
 from proxy_addons.addons.chains import Chains  # noqa: E402
 from proxy_addons.addons.connecting import Connecting  # noqa: E402
@@ -39,6 +40,7 @@ from proxy_addons.audit.errors import AuditUnavailableError  # noqa: E402
 from proxy_addons.audit.keys import AuditKeys  # noqa: E402
 from proxy_addons.audit.sink import AuditSink  # noqa: E402
 from proxy_addons.audit.writer import AuditLog  # noqa: E402
+from proxy_addons.budget_files import SqliteBudgetLedger  # noqa: E402
 from proxy_addons.chains import SqliteLedger  # noqa: E402
 from proxy_addons.dial import Dialer  # noqa: E402
 from proxy_addons.engine import overrides  # noqa: E402
@@ -60,6 +62,9 @@ from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers
 
 logger = logging.getLogger(__name__)
 
+DAYS_FILE = "budgets.db"
+"""In the state directory: what `bytes_per_day` counts."""
+
 MAX_LOOKUP_SECONDS = 3600.0
 """The longest look-up limit that a profile can have."""
 
@@ -73,6 +78,8 @@ class WorkerSpec:
     series: tuple[str, ...]
     """Names of audit chains; the worker owns the first that no other process holds."""
     ledger: Path
+    budgets: Path
+    """Hops under way and the last minute; the bytes of a day lie in the state directory."""
     roots: Path | None
     secret: str
     listeners: tuple[tuple[str, int, str], ...]
@@ -92,6 +99,7 @@ class WorkerSpec:
                 "state_dir": str(self.state_dir),
                 "series": self.series,
                 "ledger": str(self.ledger),
+                "budgets": str(self.budgets),
                 "roots": str(self.roots) if self.roots is not None else None,
                 "secret": self.secret,
                 "listeners": self.listeners,
@@ -109,6 +117,7 @@ def parse_worker_spec(text: str) -> WorkerSpec:
         state_dir=Path(told["state_dir"]),
         series=tuple(told["series"]),
         ledger=Path(told["ledger"]),
+        budgets=Path(told["budgets"]),
         roots=Path(told["roots"]) if told["roots"] is not None else None,
         secret=told["secret"],
         listeners=tuple((host, port, profile) for host, port, profile in told["listeners"]),
@@ -135,6 +144,7 @@ class Gateway:
     """One worker's parts, wired. `run` serves until `stop`."""
 
     def __init__(self, spec: WorkerSpec, sink: AuditSink) -> None:
+        """`spec.series` is the one that the worker owns."""
         overrides.install_overrides()
         config = spec.config
         self._ports = [port for _, port, _ in spec.listeners]
@@ -145,6 +155,8 @@ class Gateway:
         self.master.options.changed.disconnect(self.master.addons._configure_all)
         self.master.addons = Dispatcher(self.master, self.sessions, audit)
         self._ledger = SqliteLedger(spec.ledger)
+        self._counts = SqliteBudgetLedger(spec.budgets, spec.state_dir / DAYS_FILE, spec.series[0])
+        self._budgets = Budgets(self._counts)
         own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
         # Each look-up ends with its profile's own limit; profiles come and go with the rules.
         dialer = Dialer(DnsClient(_nameservers(config), limit=MAX_LOOKUP_SECONDS), own)
@@ -156,10 +168,12 @@ class Gateway:
             Identity(self.rules, spec.secret),
             Admission(),
             Integrity(),
+            self._budgets,
             Chains(self._ledger),
             RequestBody(),
             Anonymity(),
             ByteCap(DecoderSlots(share_windows(count_workers(config)))),
+            BudgetBytes(),
             VerdictResponse(),
             Connecting(dialer, self.sessions, audit),
             audit,
@@ -192,6 +206,8 @@ class Gateway:
                 listener.stop()
             for session in self.sessions.all():
                 session.control.abort("shutting down")
+            self._budgets.settle()
+            self._counts.close()
             self._ledger.close()
 
     def replace_rules(self, rulebook: Rulebook) -> None:
@@ -225,7 +241,7 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
     log = _open_log(spec, keys)
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
-        gateway = Gateway(spec, log)
+        gateway = Gateway(replace(spec, series=(log.series,)), log)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)

@@ -38,9 +38,11 @@ from certs.errors import CertificateAuthorityError
 from certs.own import OwnFiles
 from proxy_addons.audit.errors import AuditError
 from proxy_addons.audit.keys import AuditKeys
+from proxy_addons.budget_files import create_scratch_file, prepare_days_file
+from proxy_addons.budgets import BudgetLedgerError
 from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.engine.listener import bind_listening_socket
-from proxy_addons.gateway import WorkerSpec, count_workers
+from proxy_addons.gateway import DAYS_FILE, WorkerSpec, count_workers
 from proxy_addons.line_input import LineInput
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.config_checks import find_fixed
@@ -178,8 +180,11 @@ class Supervisor:
             scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-")))
             ledger = scratch / "chains.db"
             create_ledger_file(ledger)
+            budgets = scratch / "budgets.db"
+            create_scratch_file(budgets)
+            prepare_days_file(spec.state_dir / DAYS_FILE)
             roots = self._write_roots(scratch, config.tls.extra_ca)
-        except (CertificateAuthorityError, AuditError, LedgerError) as error:
+        except (CertificateAuthorityError, AuditError, LedgerError, BudgetLedgerError) as error:
             raise SupervisorError(str(error)) from error
         except OSError as error:
             raise _state_error(spec.state_dir, error) from error
@@ -187,8 +192,8 @@ class Supervisor:
         own = (*spec.own, *((host, port) for host, port, _ in listeners))
         own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
         worker = WorkerSpec(
-            config, spec.state_dir, (), ledger, roots, spec.secret, listeners, tuple(dict.fromkeys(own)),
-            authority.signing_pem.decode("ascii"),
+            config, spec.state_dir, (), ledger, budgets, roots, spec.secret, listeners,
+            tuple(dict.fromkeys(own)), authority.signing_pem.decode("ascii"),
         )  # fmt: skip
         if spec.private:
             return authority, [replace(worker, series=PRIVATE_SERIES)]

@@ -123,6 +123,16 @@ class HttpLayerView(Protocol):
         """Bytes held for HTTP/2 peers that do not open their windows."""
 
 
+class Spending(Protocol):
+    """What a hop has taken of its agent's budgets."""
+
+    def spend(self, size: int) -> Verdict:
+        """Bytes of a body or a message were read from a peer; refused: they must not be passed on."""
+
+    def release(self) -> None:
+        """The hop is over; counts once. Never raises."""
+
+
 class Pipe(Protocol):
     """An accepted tunnel as the handler sees it."""
 
@@ -200,6 +210,8 @@ class Hop:
     looked_up: Judged | None = None
     """The look-up made on this hop's account, for its audit lines."""
     meter: BodyMeter | None = None
+    spending: Spending | None = None
+    """None where its profile has no budgets, and until they were asked."""
     request_bytes: int = 0
     status: int | None = None
     media_type: str | None = None

@@ -130,7 +130,7 @@ class GateHttpLayer(HttpLayer):
         if not isinstance(child, GateStream):
             return
         if self.streams.get(child.stream_id) is not child:
-            child.stop_timer()
+            child.let_go()
         elif isinstance(event, events.HookCompleted):
             top = self.connections.get(child.flow.server_conn)
             client = top.context.layers[-1] if top is not None else None

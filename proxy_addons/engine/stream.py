@@ -165,11 +165,14 @@ class GateStream(HttpStream):
         if self._timer is None and self.hop.method != "CONNECT":
             self._timer = asyncio.get_running_loop().call_at(self.hop.deadline, self._later, HopTimeUp(self))
 
-    def stop_timer(self) -> None:
-        """The stream is gone."""
+    def let_go(self) -> None:
+        """The stream is gone: its time is not measured any more, its place is free."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        hop: Hop | None = getattr(self, "hop", None)
+        if hop is not None and hop.spending is not None:
+            hop.spending.release()
 
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         """Get an upstream connection for the judged target, and write the decision before its first byte."""
@@ -319,7 +322,7 @@ class GateStream(HttpStream):
         hop = self.hop
         assert hop.refusal is not None
         hop.answered = True
-        self.stop_timer()
+        self.let_go()
         self._audit_refusal(hop)
         if self._talks_upstream:
             self._talks_upstream = False

@@ -9,14 +9,14 @@ from mitmproxy import http
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers import websocket
 
-from proxy_addons.engine.hops import hop_of
-from proxy_addons.policy.verdicts import Rule, refuse
+from proxy_addons.engine.hops import Hop, hop_of
+from proxy_addons.policy.verdicts import ALLOWED, Rule, Verdict, refuse
 
 _KEPT_MESSAGES = 1
 
 
 class GateWebsocketLayer(websocket.WebsocketLayer):
-    """Counts raw bytes both ways against the profile's byte cap."""
+    """Counts raw bytes both ways against the profile's byte cap and the agent's budget."""
 
     def __init__(self, context: context.Context, flow: http.HTTPFlow) -> None:
         super().__init__(context, flow)
@@ -29,10 +29,10 @@ class GateWebsocketLayer(websocket.WebsocketLayer):
         if isinstance(event, events.DataReceived):
             self._bytes += len(event.data)
             hop = hop_of(self.flow)
-            if self._bytes > hop.profile.byte_cap:
+            verdict = self._judge(hop, len(event.data))
+            if verdict.refused:
                 self._cut = True
-                message = f"the WebSocket exceeds the {hop.profile.byte_cap}-byte size cap"
-                hop.refuse(refuse(Rule.BYTE_CAP, message))
+                hop.refuse(verdict)
                 hop.session.recorder.closed(hop)
                 yield commands.CloseConnection(self.context.server)
                 yield commands.CloseConnection(self.context.client)
@@ -40,3 +40,11 @@ class GateWebsocketLayer(websocket.WebsocketLayer):
         yield from super().handle_event(event)
         if self.flow.websocket is not None and len(self.flow.websocket.messages) > _KEPT_MESSAGES:
             del self.flow.websocket.messages[:-_KEPT_MESSAGES]
+
+    def _judge(self, hop: Hop, size: int) -> Verdict:
+        """Whether `size` more bytes may pass."""
+        spent = hop.spending.spend(size) if hop.spending is not None else ALLOWED
+        if self._bytes > hop.profile.byte_cap:
+            message = f"the WebSocket exceeds the {hop.profile.byte_cap}-byte size cap"
+            return refuse(Rule.BYTE_CAP, message)
+        return spent

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .budgets import Budget
 from .hosts import HostPattern, HostPatternError, parse_host_pattern
 from .limits import Profile
 from .verdicts import RULES, Outcome, Rule, Verdict
@@ -105,7 +106,7 @@ def render_refusal(
         "fetch_id": context.fetch_id,
         "policy": context.policy,
     }
-    allowed = _what_is_allowed(verdict.rule, profile)
+    allowed = _what_is_allowed(verdict, profile)
     if allowed is not None:
         document["allowed"] = allowed
     body = json.dumps(document).encode("ascii") + b"\n"
@@ -256,11 +257,11 @@ def _own_fields(fields: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str] | Non
     return found
 
 
-def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[int] | None:
+def _what_is_allowed(verdict: Verdict, profile: Profile | None) -> list[str] | list[int] | int | None:
     """What would pass in place of what was refused, where the answer is short enough to help."""
     if profile is None:
         return None
-    match rule:
+    match verdict.rule:
         case Rule.SCHEME | Rule.DOWNGRADE:
             return sorted(profile.schemes)
         case Rule.PORT:
@@ -272,6 +273,20 @@ def _what_is_allowed(rule: Rule, profile: Profile | None) -> list[str] | list[in
             return [str(pattern) for pattern in allowed[:64]]
         case Rule.UPGRADE:
             return sorted(profile.upgrades)
+        case Rule.BUDGET:
+            return _budget_limit(verdict.subject, profile)
+        case _:
+            return None
+
+
+def _budget_limit(budget: str, profile: Profile) -> int | None:
+    match budget:
+        case Budget.CONCURRENT_HOPS:
+            return profile.concurrent_hops
+        case Budget.REQUESTS_PER_MINUTE:
+            return profile.requests_per_minute
+        case Budget.BYTES_PER_DAY:
+            return profile.bytes_per_day
         case _:
             return None
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy_addons.policy import wire
 from proxy_addons.policy.admission import decide_url
+from proxy_addons.policy.budgets import Budget
 from proxy_addons.policy.hosts import HostRules, parse_host_pattern
 from proxy_addons.policy.limits import DEFAULT_PROFILE, MAX_HEAD_BYTES
 from proxy_addons.policy.redirects import decide_redirect, parse_locations
@@ -125,6 +126,15 @@ def test_a_refusal_says_what_would_be_allowed_where_that_helps(rule: Rule) -> No
     document = json.loads(render_refusal(refuse(rule, "no"), CONTEXT, PROFILE).body)
     assert document.get("allowed") == helpful.get(rule)
     assert "allowed" not in json.loads(render_refusal(refuse(rule, "no"), CONTEXT).body)
+
+
+@pytest.mark.parametrize("budget", Budget)
+def test_a_spent_budget_says_its_limit(budget: Budget) -> None:
+    profile = replace(DEFAULT_PROFILE, concurrent_hops=3, requests_per_minute=40, bytes_per_day=500)
+    limits = dict(zip(Budget, (3, 40, 500), strict=True))
+    verdict = refuse(Rule.BUDGET, f"budget {budget} spent; free again in 7 s", subject=str(budget))
+
+    assert json.loads(render_refusal(verdict, CONTEXT, profile).body)["allowed"] == limits[budget]
 
 
 def test_what_would_be_allowed_stays_short_and_readable() -> None:
