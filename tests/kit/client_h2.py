@@ -104,6 +104,11 @@ class H2Client:
             self._pump()
         return _response(state, True)
 
+    def wait_head(self, stream: int) -> None:
+        """Wait until the answer has begun."""
+        while not self._streams[stream].headers:
+            self._pump()
+
     def get(self, authority: str, path: str = "/", headers: Pairs = ()) -> Response:
         return self.read_response(self.request(authority, path, headers=headers))
 

@@ -34,10 +34,14 @@ class GatewayProcess:
         state: Path,
         *,
         secret: str = SECRET,
+        private: bool = False,
         python: Sequence[str] = ("-P", "-m", "proxy_addons"),
     ) -> None:
         self.state = state
-        self._told = {"config": dict(config), "source": "test", "state_dir": str(state), "secret": secret}
+        self._told: dict[str, Any] = {
+            "config": dict(config), "source": "test", "state_dir": str(state), "secret": secret,
+            "private": private,
+        }  # fmt: skip
         self._python = python
         self._watch = Watch()
         self.events: list[dict[str, Any]] = []
