@@ -29,6 +29,7 @@ from proxy_addons.addons.audit import Audit  # noqa: E402
 from proxy_addons.addons.budgets import BudgetBytes, Budgets  # noqa: E402
 from proxy_addons.addons.byte_cap import ByteCap  # noqa: E402
 from proxy_addons.addons.chains import Chains  # noqa: E402
+from proxy_addons.addons.client_places import ClientPlaces  # noqa: E402
 from proxy_addons.addons.connecting import Connecting  # noqa: E402
 from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
 from proxy_addons.addons.decoder_slots import DecoderSlots, share_windows  # noqa: E402
@@ -50,6 +51,7 @@ from proxy_addons.engine.hops import Entry, Sessions  # noqa: E402
 from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa: E402
 from proxy_addons.engine.loop import EgressLoop  # noqa: E402
 from proxy_addons.engine.next_layer import NextLayer  # noqa: E402
+from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit  # noqa: E402
 from proxy_addons.engine.tls import GateTls  # noqa: E402
 from proxy_addons.line_input import LineInput  # noqa: E402
 from proxy_addons.own_addresses import Listener as OwnListener  # noqa: E402
@@ -150,6 +152,7 @@ class Gateway:
         self._ports = [port for _, port, _ in spec.listeners]
         self.rules = CurrentRules(Rulebook(config, self._ports))
         self.sessions = Sessions()
+        places = Places(count_places)
         self._audit = audit = Audit(sink)
         self.master = master.Master(make_options(spec))
         self.master.options.changed.disconnect(self.master.addons._configure_all)
@@ -166,6 +169,7 @@ class Gateway:
             NextLayer(self.sessions),
             Deadlines(self.sessions),
             Identity(self.rules, spec.secret),
+            ClientPlaces(self.rules, places),
             Admission(),
             Integrity(),
             self._budgets,
@@ -190,6 +194,7 @@ class Gateway:
                 self.master,
                 self.sessions,
                 audit,
+                places,
             )
             for index, (host, port, _) in enumerate(spec.listeners)
         ]
@@ -296,5 +301,6 @@ def main() -> None:
     told = LineInput(sys.stdin.fileno())
     spec = parse_worker_spec(told.read_first())
     log_to_stderr()
+    raise_descriptor_limit()
     with asyncio.Runner(loop_factory=EgressLoop) as runner:
         runner.run(serve(spec, told))

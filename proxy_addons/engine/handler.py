@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.02
 
 
 class GateHandler(mode_servers.ProxyConnectionHandler):
-    """Implements `hops.ConnectionControl`."""
+    """Implements `hops.ConnectionControl` and `places.Occupant`."""
 
     def __init__(
         self,
@@ -53,7 +53,10 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         writer.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER)
         self.session = Session(self.client, entry, self, recorder)
         self.layer = modes.HttpProxy(self.layer.context)
-        self.timeout_watchdog = IdleWatchdog(master.options.tcp_timeout, self.on_timeout, self._has_request)
+        self.timeout_watchdog: IdleWatchdog = IdleWatchdog(
+            master.options.tcp_timeout, self.on_timeout, self._has_request
+        )
+        self._client_writer = writer
         self._dispatcher = cast(Dispatcher, master.addons)
         self._waiting_for: Counter[Connection] = Counter()
         self._timer: asyncio.TimerHandle | None = None
@@ -113,6 +116,21 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
             self.session.recorder.event(self.session, "client-timeout", why)
         finally:
             self.abort(why)
+
+    def idle_since(self) -> float | None:
+        """When it was heard last; None while a request or a WebSocket is under way, or a hook waits."""
+        if self.timeout_watchdog.blocker > 0 or any(one.is_in_use() for one in self.session.http_layers):
+            return None
+        return self.timeout_watchdog.heard_at
+
+    def owes(self) -> bool:
+        """Whether the client has yet to take what was written for it."""
+        return self._client_writer.transport.get_write_buffer_size() > 0
+
+    def evict(self) -> None:
+        """Close the client now, to make room."""
+        self.abort("made room for another client")
+        self._client_writer.transport.abort()
 
     def _has_request(self) -> bool:
         return any(layer.has_request() for layer in self.session.http_layers)

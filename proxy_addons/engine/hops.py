@@ -14,6 +14,7 @@ from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import Layer
 
 from proxy_addons.dial import DialReport, Judged
+from proxy_addons.engine.places import Place
 from proxy_addons.engine.request_line import RequestLine
 from proxy_addons.policy.agents import Credential, Entrance
 from proxy_addons.policy.limits import Profile
@@ -98,6 +99,9 @@ class HttpLayerView(Protocol):
     def has_request(self) -> bool:
         """Whether a request is under way."""
 
+    def is_in_use(self) -> bool:
+        """Whether a request is under way or a WebSocket open; a tunnel by itself is neither."""
+
     def open_streams(self) -> int:
         """Requests that are under way, or not yet let go."""
 
@@ -154,6 +158,8 @@ class Session:
     http_layers: list[HttpLayerView] = field(default_factory=list)
     tls_to_listener: bool = False
     tls_in_tunnel: bool = False
+    place: Place | None = None
+    """Its place among the worker's clients."""
     pipe: "Pipe | None" = None
     """The accepted tunnel, while the layers above it still stand between its bytes and the connection."""
 

@@ -39,6 +39,13 @@ class GateHttpLayer(HttpLayer):
         """Whether a request is under way; a tunnel or a WebSocket is none."""
         return any(stream.child_layer is None for stream in self.streams.values())
 
+    def is_in_use(self) -> bool:
+        """Whether a request is under way or a WebSocket open; a tunnel by itself is neither."""
+        return any(
+            stream.child_layer is None or stream.flow.request.method != "CONNECT"
+            for stream in self.streams.values()
+        )
+
     def open_streams(self) -> int:
         """Requests that are under way, or not yet let go."""
         return len(self.streams)

@@ -20,6 +20,11 @@ class IdleWatchdog(TimeoutWatchdog):
         self._busy = busy
         self._last = asyncio.get_running_loop().time()
 
+    @property
+    def heard_at(self) -> float:
+        """When something was said last, by the event loop's clock."""
+        return self._last
+
     def register_activity(self) -> None:
         """Something was said."""
         self._last = asyncio.get_running_loop().time()

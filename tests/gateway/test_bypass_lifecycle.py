@@ -191,22 +191,25 @@ ACCEPT = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
 # -- 39: no file descriptors left
 
 
-def test_case_39_idle_clients_may_take_every_descriptor_and_the_gateway_recovers_closed(
+def test_case_39_idle_clients_may_want_every_descriptor_and_the_gateway_recovers_closed(
     tmp_path: Path,
 ) -> None:
-    """Under 64 descriptors and 200 idle clients nothing passes unjudged; when they leave, all is as before."""
+    """Under 64 descriptors and 200 idle clients nothing passes unjudged; when they leave, all is as before.
+
+    The idle ones make room (test_client_places.py), so a newcomer is judged all the same.
+    """
     with World(tmp_path) as world:
         (worker,) = workers_of(world)
         _, hard = resource.prlimit(worker, resource.RLIMIT_NOFILE)
         assert_allowed(world, send(world, Entry.CONNECT_H1, Ask()))
         forget(world)
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (64, hard))
-        with world.gateway.open(1) as early:
-            idle = [world.gateway.open(1) for _ in range(200)]
-            early.request("GET", world.url("/", "denied.example"), world.authority("denied.example"))
-            assert early.read_response().header("fetchd-rule") == "host"
-            early.request("GET", world.url(), world.authority())
-            answer = early.read_response()
+        idle = [world.gateway.open(1) for _ in range(200)]
+        with world.gateway.open(1) as newcomer:
+            newcomer.request("GET", world.url("/", "denied.example"), world.authority("denied.example"))
+            assert newcomer.read_response().header("fetchd-rule") == "host"
+            newcomer.request("GET", world.url(), world.authority())
+            answer = newcomer.read_response()
             assert answer.status in (200, 502, 503), answer
             assert answer.status == 200 or answer.header("fetchd-verdict") == "refused"
             for connection in idle:
