@@ -11,11 +11,15 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from fetchd.client_places import PlacedProtocol
+
 SHUTDOWN_SECONDS: Final = 5
 """A bound for calls to end whose clients were dropped; each does so at once."""
 KEEP_ALIVE_SECONDS: Final = 30
 PROBE_SECONDS: Final = 2.0
 BACKLOG: Final = 256
+ACCEPTS_A_TURN: Final = 16
+"""asyncio accepts as many at once as it is told the backlog to be, before one of them can be told to leave."""
 
 
 class AddressInUseError(Exception):
@@ -64,6 +68,7 @@ async def serving(
         # No header may say whose connection it is: agents are told apart by their addresses.
         app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        http=PlacedProtocol, backlog=ACCEPTS_A_TURN,
     )  # fmt: skip
     config.load()
     config.ssl = tls
@@ -83,6 +88,11 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)  # asyncio made it as short as a turn
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:

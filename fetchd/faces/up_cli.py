@@ -18,6 +18,7 @@ from typing import Any, Final
 import click
 
 from certs.errors import CertificateAuthorityError
+from fetchd.client_places import raise_descriptor_limit
 from fetchd.gateway_process import GatewayStartError, reachable_host
 from fetchd.overrides import Overrides
 from fetchd.reloading import Reloader, ReloadError

@@ -32,6 +32,13 @@ FREE_PORTS = ("--gateway", "127.0.0.1:0", "--tools", "127.0.0.1:0", "--operator"
 ONE_WORKER = ("--workers", "1")
 
 
+def limited_cli(descriptors: int) -> tuple[str, ...]:
+    """The command as a shell would start it under `ulimit -n`."""
+    limit = f"resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))"
+    code = f"import resource, runpy; {limit}; runpy.run_module('fetchd.faces.cli', run_name='__main__')"
+    return (sys.executable, "-c", code)
+
+
 def environment() -> dict[str, str]:
     """That of this process, and where the source is: it may not be installed."""
     return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -53,11 +60,12 @@ class NotReadyError(Exception):
 
 
 class Up:
-    """One `fetchd up` on `folder`/state; ends with its context."""
+    """One `fetchd up` on `folder`/state; ends with its context. descriptors: started under this `ulimit -n`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, descriptors: int | None = None) -> None:
         self.folder, self.state = folder, folder / "state"
         self._arguments: Sequence[str] = arguments
+        self._cli = CLI if descriptors is None else limited_cli(descriptors)
         self._watch = Watch()
         self.said: list[str] = []
         self.errors: list[str] = []
@@ -77,7 +85,7 @@ class Up:
         """Start it, and do not wait."""
         self._started = True
         self.process = subprocess.Popen(
-            [*CLI, "up", "--state-dir", str(self.state), *self._arguments],
+            [*self._cli, "up", "--state-dir", str(self.state), *self._arguments],
             cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
