@@ -32,7 +32,7 @@ from proxy_addons.addons.chains import Chains  # noqa: E402
 from proxy_addons.addons.client_places import ClientPlaces  # noqa: E402
 from proxy_addons.addons.connecting import Connecting  # noqa: E402
 from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
-from proxy_addons.addons.decoder_slots import DecoderSlots, share_windows  # noqa: E402
+from proxy_addons.addons.decoder_slots import make_slots  # noqa: E402
 from proxy_addons.addons.identity import Identity  # noqa: E402
 from proxy_addons.addons.integrity import Integrity  # noqa: E402
 from proxy_addons.addons.request_body import RequestBody  # noqa: E402
@@ -176,7 +176,7 @@ class Gateway:
             Chains(self._ledger),
             RequestBody(),
             Anonymity(),
-            ByteCap(DecoderSlots(share_windows(count_workers(config)))),
+            ByteCap(make_slots(count_workers(config), spec.budgets.with_name("decoder-windows"))),
             BudgetBytes(),
             VerdictResponse(),
             Connecting(dialer, self.sessions, audit),

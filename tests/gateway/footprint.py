@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.gateway.memory import MIB, peak, reset_peak
+from tests.gateway.memory import MIB, peak, reset_peak, resident
 from tests.kit.gateway import GatewayProcess
 
 
@@ -23,6 +23,10 @@ class Baseline:
     def rise(self) -> int:
         """How many bytes more than at rest were held at the worst since `measure_baseline`."""
         return sum(map(peak, self.processes)) - self.held
+
+    def rise_now(self) -> int:
+        """How many bytes more than at rest are held at this moment."""
+        return sum(map(resident, self.processes)) - self.held
 
 
 def processes_of(gateway: GatewayProcess) -> tuple[int, ...]:
@@ -38,4 +42,11 @@ def measure_baseline(gateway: GatewayProcess) -> Baseline:
     return Baseline(processes, sum(map(reset_peak, processes)))
 
 
-__all__ = ["MIB", "Baseline", "measure_baseline", "processes_of"]
+def scratch_file(gateway: GatewayProcess, name: str) -> Path:
+    """A file that the workers of a gateway share."""
+    worker = processes_of(gateway)[1]
+    opened = [one.readlink() for one in Path(f"/proc/{worker}/fd").iterdir() if one.exists()]
+    return next(one for one in opened if one.name == name and one.parent.name.startswith("fetchd-"))
+
+
+__all__ = ["MIB", "Baseline", "measure_baseline", "processes_of", "scratch_file"]

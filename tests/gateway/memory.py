@@ -24,6 +24,11 @@ def reset_peak(pid: int) -> int:
     return _read(pid, "VmRSS")
 
 
+def resident(pid: int) -> int:
+    """Bytes resident now."""
+    return _read(pid, "VmRSS")
+
+
 def peak(pid: int) -> int:
     """The highest resident size since `reset_peak`, in bytes."""
     return _read(pid, "VmHWM")

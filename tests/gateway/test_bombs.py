@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import brotli
 import pytest
 from backports import zstd
 
-from proxy_addons.addons.decoder_slots import share_windows
-from tests.gateway.footprint import MIB, measure_baseline
+from proxy_addons.addons.decoder_slots import GATEWAY_WINDOWS, share_windows
+from tests.gateway.footprint import MIB, measure_baseline, scratch_file
 from tests.gateway.lines import wait_lines
 from tests.gateway.paths import OPEN
 from tests.kit import bodies, replies
@@ -210,4 +211,36 @@ def test_32_bodies_held_under_the_cap_at_once_stay_within_128_mib(
     print("rise", baseline.rise() / MIB)
     assert baseline.rise() < ALLOWED_RISE
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+    assert all(answer.endswith(b"\r\n0\r\n\r\n") for answer in answers)
+
+
+def count_locked(path: Path) -> int:
+    """Bytes of a file that processes hold locks on (Linux)."""
+    inode = path.stat().st_ino
+    rows = [row.split() for row in Path("/proc/locks").read_text().splitlines() if f":{inode} " in row]
+    return sum(int(end) - int(start) + 1 for *_, start, end in rows)
+
+
+def test_many_workers_together_hold_no_more_windows_than_few(tmp_path: Path) -> None:
+    """Six workers, of whom each must be able to hold two: measured at the moment when all windows are full."""
+    slow = {"total_timeout": LONG}
+    with World(tmp_path, profiles={"test": slow, "open": slow}, workers=6) as world:
+        warm_up(world)
+        gate, packed = Gate(), held_bodies()["br"]
+        world.plain.route("/held-br", holding(packed, gate))
+        clients = Clients(world, ["/held-br"] * AT_ONCE)
+        baseline = measure_baseline(world.gateway)
+        measured: list[tuple[int, int]] = []
+
+        def until_all_windows_are_full() -> None:
+            clients.wait_received(len(packed.start), GATEWAY_WINDOWS)
+            measured.append(
+                (baseline.rise_now(), count_locked(scratch_file(world.gateway, "decoder-windows")))
+            )
+            gate.open()
+
+        answers = clients.run(until_all_windows_are_full)
+    ((rise, held),) = measured
+    assert held == GATEWAY_WINDOWS
+    assert rise < ALLOWED_RISE
     assert all(answer.endswith(b"\r\n0\r\n\r\n") for answer in answers)

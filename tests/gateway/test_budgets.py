@@ -17,6 +17,7 @@ import pytest
 from proxy_addons.addons.budgets import PIECE_BYTES
 from proxy_addons.policy.wire import DaemonRequest, render_daemon_fields
 from tests.gateway.expect import CLOSED, NOBODY, contacts, forget
+from tests.gateway.footprint import scratch_file
 from tests.gateway.lines import wait_lines
 from tests.gateway.paths import WEBSOCKET_FIELDS, Ask, Entry, client_context, send
 from tests.gateway.test_workers import wait_ended, watched
@@ -294,7 +295,7 @@ def test_a_hook_that_fails_later_gives_the_place_back(
 ) -> None:
     """The ledger of chains, asked right after the budgets, is gone for a moment."""
     alice = new_agent("one")
-    ledger = scratch_file(world, "chains.db")
+    ledger = scratch_file(world.gateway, "chains.db")
     ledger.rename(ledger.with_suffix(".away"))
     try:
         failed = [alice.get() for _ in range(3)]
@@ -304,13 +305,6 @@ def test_a_hook_that_fails_later_gives_the_place_back(
     assert alice.get().status == 200
 
 
-def scratch_file(world: World, name: str) -> Path:
-    """A file of the gateway's scratch folder."""
-    pid = world.gateway.lines("event", event="opened")[0]["facts"]["pid"]
-    open_files = [one.readlink() for one in Path(f"/proc/{pid}/fd").iterdir() if one.exists()]
-    return next(one for one in open_files if one.name == name and one.parent.name.startswith("fetchd-"))
-
-
 @pytest.mark.parametrize("which", ["hops under way", "bytes of the day"])
 def test_a_ledger_that_cannot_be_used_refuses_those_who_need_it(
     world: World, new_agent: Callable[[str], Agent], which: str
@@ -318,7 +312,9 @@ def test_a_ledger_that_cannot_be_used_refuses_those_who_need_it(
     alice, unlimited = new_agent("all"), Agent(world, "nobody")
     assert alice.get().status == 200
     path = (
-        scratch_file(world, "budgets.db") if which == "hops under way" else world.gateway.state / "budgets.db"
+        scratch_file(world.gateway, "budgets.db")
+        if which == "hops under way"
+        else world.gateway.state / "budgets.db"
     )
     path.rename(path.with_suffix(".away"))
     forget(world)
