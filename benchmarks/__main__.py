@@ -17,7 +17,7 @@ from benchmarks.rounds import Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
 
 LATEST = Path(__file__).with_name("latest.json")
-PROXIES = ("fetchd", "fetchd-2", "mitmdump", "squid")
+PROXIES = ("fetchd", "fetchd-budgets", "fetchd-2", "mitmdump", "squid")
 PARTS = ("hops", "pages")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
@@ -78,6 +78,8 @@ def make_proxies(place: Place, wanted: tuple[str, ...]) -> list[Proxy]:
     found: list[Proxy] = []
     if "fetchd" in wanted:
         found.append(Ours(place, 1))
+    if "fetchd-budgets" in wanted:
+        found.append(Ours(place, 1, budgets=True))
     if "mitmdump" in wanted:
         found.append(Mitmdump(place))
     if "squid" in wanted and Squid.find() is not None:

@@ -49,12 +49,19 @@ class Proxy(Protocol):
 class Ours:
     """`python -m proxy_addons`: every safeguard on, audit on disk, names asked of the DNS server."""
 
-    def __init__(self, place: Place, workers: int, python: tuple[str, ...] = ("-m", "proxy_addons")) -> None:
-        self._place, self._workers, self._python = place, workers, python
-        self.name = f"fetchd, {workers} worker{'s' if workers > 1 else ''}"
+    def __init__(
+        self,
+        place: Place,
+        workers: int,
+        python: tuple[str, ...] = ("-m", "proxy_addons"),
+        *,
+        budgets: bool = False,
+    ) -> None:
+        self._place, self._workers, self._python, self._budgets = place, workers, python, budgets
+        self.name = f"fetchd, {workers} worker{'s' if workers > 1 else ''}{', budgets' if budgets else ''}"
 
     def __enter__(self) -> Running:
-        state = self._place.folder / f"fetchd-{self._workers}"
+        state = self._place.folder / f"fetchd-{self._workers}{'-budgets' if self._budgets else ''}"
         told = {"config": self._config(), "source": "benchmark", "state_dir": str(state)}
         self._process = subprocess.Popen(
             [sys.executable, *self._python], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -73,10 +80,12 @@ class Ours:
         end(self._process)
 
     def _config(self) -> dict[str, object]:
-        profile = {
+        profile: dict[str, object] = {
             "ports": [self._place.origin_port],
             "exceptions": [{"host": "*.example", "address": ADDRESS}],
         }
+        if self._budgets:  # counted, and never spent
+            profile |= {"concurrent_hops": 1000, "requests_per_minute": 10_000_000, "bytes_per_day": 1 << 40}
         return {
             "gateway": {
                 "listeners": [{"address": "127.0.0.1:0", "profile": "bench"}],

@@ -37,6 +37,7 @@ def make_squid(place: Place) -> Proxy:
 
 MAKERS = {
     "ours": lambda place: Ours(place, 1),
+    "ours with budgets": lambda place: Ours(place, 1, budgets=True),
     "mitmdump": Mitmdump,
     "squid": make_squid,
 }
