@@ -63,6 +63,7 @@ def up(
     overrides = Overrides(gateway, tools, operator, workers)
     loaded = _start_config(config_path, where, overrides)
     check_files_or_fail(loaded)
+    raise_descriptor_limit()
     try:
         asyncio.run(_until_stopped(loaded, where, overrides))
     except StateInUseError as error:
