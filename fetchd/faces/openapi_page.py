@@ -9,13 +9,23 @@ from types import MappingProxyType
 from typing import Any, Final
 
 _STYLE: Final = """
-body { max-width: 54rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
-code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8886; border-radius: 4px; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #8884; }
-h2 { margin-top: 2.5rem; }
 :root { color-scheme: light dark; }
+body { max-width: 54rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
+code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; padding: 0.75rem; border: 1px solid #8886; border-radius: 4px; }
+table { border-collapse: collapse; table-layout: fixed; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; overflow-wrap: break-word; }
+tr { border-bottom: 1px solid #8884; }
+th:nth-child(1) { width: 18%; }
+th:nth-child(2) { width: 41%; }
+h2 { margin-top: 2.5rem; }
+@media (max-width: 40rem) {
+  table, tbody, tr, td { display: block; }
+  tr:has(th) { display: none; }
+  tr { padding: 0.5rem 0; }
+  td { padding: 0; }
+  td:first-child { font-weight: bold; }
+}
 """
 
 _STYLE_DIGEST: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
@@ -43,7 +53,7 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
     title = escape(f"{info['title']} {info['version']}")
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{title}</title><style>{_STYLE}</style></head><body>"
+    yield f"<title>{title}</title><style>{_STYLE}</style></head><body><main>"
     yield f"<h1>{title}</h1><p>{_prose(info['description'])}</p>"
     yield '<p>The same for programs: <a href="/openapi.json">/openapi.json</a></p>'
     for path, methods in document["paths"].items():
@@ -52,7 +62,7 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Schemas</h2>"
     for name, schema in document["components"]["schemas"].items():
         yield from _schema(name, schema)
-    yield "</body></html>"
+    yield "</main></body></html>"
 
 
 def _operation(heading: str, operation: Mapping[str, Any]) -> Iterator[str]:
@@ -64,7 +74,7 @@ def _operation(heading: str, operation: Mapping[str, Any]) -> Iterator[str]:
         for example in content.get("examples", {}).values():
             yield f"<pre>{escape(json.dumps(example['value']))}</pre>"
     yield "<table><tr><th>Status</th><th>Meaning</th><th>Body</th></tr>"
-    for status, response in operation["responses"].items():
+    for status, response in sorted(operation["responses"].items()):
         bodies = "<br>".join(
             f"<code>{escape(media_type)}</code> {_type(content['schema'])}"
             for media_type, content in response["content"].items()
@@ -75,9 +85,9 @@ def _operation(heading: str, operation: Mapping[str, Any]) -> Iterator[str]:
 
 def _schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield f'<h3 id="{escape(name)}">{escape(name)}</h3>'
-    yield "<table><tr><th>Name</th><th>Value</th><th></th></tr>"
+    yield "<table><tr><th>Name</th><th>Value</th><th>Meaning</th></tr>"
     for key, value in schema["properties"].items():
-        required = "" if key in schema["required"] else "optional. "
+        required = "" if key in schema["required"] else "Optional. "
         text = required + value.get("description", "")
         yield f"<tr><td><code>{escape(key)}</code></td><td>{_type(value)}</td><td>{_prose(text)}</td></tr>"
     yield "</table>"
