@@ -63,14 +63,14 @@ class DaemonTools:
 
 @asynccontextmanager
 async def open_tools(
-    gateway: GatewayHandle, log: AuditLog, state_dir: Path, *, tidy: bool = True
+    gateway: GatewayHandle, log: AuditLog, state_dir: Path, max_bytes: int, *, tidy: bool = True
 ) -> AsyncIterator[DaemonTools]:
     """Both tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
-    tidy: see `open_page_store`.
+    max_bytes, tidy: see `open_page_store`.
     """
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_page_store(state_dir, tidy=tidy))
+        store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
         flushing = asyncio.create_task(store.run(log.flush))
         stack.push_async_callback(_end, flushing)
         transport = await stack.enter_async_context(

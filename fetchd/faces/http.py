@@ -1,6 +1,7 @@
 """The HTTP API of the daemon.
 
     POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, ...}, or a problem document with `kind`
+    GET  /v1/blobs/{digest}    the body of a page that the calling agent has read
     POST /v1/tools/page_read   the same way → 200 {provider_operation, trust, ...}, or a problem document with `code`
     GET  /openapi.json         what is accepted and answered, exactly; /docs is the same for people
     GET  /healthz              the process answers
@@ -29,8 +30,10 @@ from fetchd.core.caller import Caller
 from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH
 from fetchd.fetch import WebFetch
 from fetchd.page_read import PageReader
+from fetchd.store import PageStore
 from proxy_addons.policy.rulebook import CurrentRules
 
+from .blob_http import make_blob_route
 from .calls import (
     MAX_CALLS,
     MAX_WAITING,
@@ -55,6 +58,7 @@ async def open_tools_app(
     hosts: Iterable[str] = (),
     *,
     page_reader: PageReader | None = None,
+    store: PageStore | None = None,
     max_calls: int = MAX_CALLS,
     max_waiting: int = MAX_WAITING,
 ) -> AsyncIterator[Starlette]:
@@ -72,13 +76,17 @@ async def open_tools_app(
         max_waiting=max_waiting,
     )
     async with open_mcp(calls) as mcp:
-        yield make_app(calls, rules, hosts, mcp)
+        yield make_app(calls, rules, hosts, mcp, store)
 
 
 def make_app(
-    calls: Calls, rules: CurrentRules, hosts: Iterable[str] = (), mcp: ASGIApp | None = None
+    calls: Calls,
+    rules: CurrentRules,
+    hosts: Iterable[str] = (),
+    mcp: ASGIApp | None = None,
+    store: PageStore | None = None,
 ) -> Starlette:
-    """The ASGI application; `mcp`, if any, answers at `/mcp`."""
+    """The ASGI application; `mcp`, if any, answers at `/mcp`, the blobs of `store` at `/v1/blobs/`."""
     routes: list[BaseRoute] = [
         Route("/", _index, methods=["GET"]),
         Route("/healthz", _health, methods=["GET"]),
@@ -89,6 +97,8 @@ def make_app(
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
+    if store is not None:
+        routes.append(make_blob_route(store, _find_reader))
 
     def needs_token() -> bool:
         return not rules.now.tools.anonymous
@@ -126,6 +136,16 @@ class _Tools:
             document = render_read_problem(outcome.failure, outcome.fetch_id)
             return _json(document, int(str(document["status"])), PROBLEM_TYPE)
         return _json(await asyncio.to_thread(render_read, outcome))
+
+
+async def _find_reader(request: Request) -> str | Response:
+    """The agent who asks for a blob; the refusal of one whose profile has no page reads."""
+    caller: Caller = request.scope[CALLER]
+    try:
+        require_tool(PAGE_READ.name, caller)
+    except ToolNotAllowedError as error:
+        return _problem(403, str(error), rule=None)
+    return caller.agent
 
 
 async def _run[T](
@@ -186,6 +206,7 @@ async def _index(request: Request) -> Response:
                 "page_read": f"POST {PAGE_READ_PATH} with a JSON object: url, allowlist, extract, link_text,"
                 " known_digest",
             },
+            "blobs": "GET /v1/blobs/{digest}, the body of a page that was read",
             "mcp": "/mcp",
             "openapi": "/openapi.json",
             "docs": "/docs",

@@ -50,7 +50,9 @@ async def open_reading(settings: FetchSettings) -> AsyncIterator[DaemonTools]:
             settings.loaded, settings.state_dir, no_start=settings.no_start, caller=settings.caller
         ) as gateway,
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
-        open_tools(gateway, log, settings.state_dir, tidy=False) as tools,
+        open_tools(
+            gateway, log, settings.state_dir, settings.loaded.config.store_max_bytes, tidy=False
+        ) as tools,
     ):
         yield tools
 

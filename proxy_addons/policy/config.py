@@ -80,6 +80,7 @@ def parse_config(
         _read_daemon(values["daemon"]),
         values["operator"]["listen"],
         values["page_read"]["max_bytes"],
+        values["store"]["max_bytes"],
         MappingProxyType(agents),
         MappingProxyType(_read_profiles(mapping.get("profiles", {}), source)),
     )

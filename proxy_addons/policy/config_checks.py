@@ -111,5 +111,6 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "daemon.tls": (old.daemon.listener.tls, new.daemon.listener.tls),
         "daemon.names": (old.daemon.names, new.daemon.names),
         "operator.listen": (old.operator, new.operator),
+        "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
     }
     return next((key for key, (before, after) in pairs.items() if before != after), None)

@@ -36,6 +36,7 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("daemon", "names"): config.daemon.names,
         ("operator", "listen"): config.operator,
         ("page_read", "max_bytes"): config.read_max_bytes,
+        ("store", "max_bytes"): config.store_max_bytes,
     }
     document: dict[str, dict[str, Json]] = {key.table: {} for key in SETTINGS}
     for key in SETTINGS:

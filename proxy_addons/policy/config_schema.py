@@ -207,6 +207,14 @@ SETTINGS: tuple[Key, ...] = (
         "67_108_864",
         "Size limit of a page that page_read reads whole, decompressed; RUNX_WEB_READ_MAX_BYTES beats it.",
     ),
+    Key(
+        "store",
+        "max_bytes",
+        whole(1 << 20, 1 << 50, "bytes"),
+        10 << 30,
+        "10_737_418_240",
+        "Size limit of all bodies that page reads keep; the least recently used go first, those of kept receipts never.",
+    ),
 )
 
 

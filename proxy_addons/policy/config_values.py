@@ -82,6 +82,8 @@ class Config:
     operator: Endpoint
     read_max_bytes: int
     """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
+    store_max_bytes: int
+    """[store] max_bytes: of all bodies kept."""
     agents: Mapping[str, Agent]
     profiles: Mapping[str, Profile]
     """By name; always with `default`."""

@@ -205,6 +205,7 @@ FULL: dict[str, Any] = {
     },
     "operator": {"listen": "[::1]:0"},
     "page_read": {"max_bytes": 2**40},
+    "store": {"max_bytes": 2**20},
     "agents": {
         "reader": {"profile": "default", "token_sha256": "0" * 64, "sources": ["10.0.0.7", "fd00::/8"]},
         "bare": {},
@@ -254,7 +255,7 @@ def test_every_key_reaches_its_value():
     assert (config.tls.listener_certificate, config.tls.listener_key) == ("/etc/fetchd/c.pem", "/c.key")
     assert (config.tls.ca_certificate, config.tls.ca_key) == ("/etc/fetchd/d.pem", "/d.key")
     assert config.daemon.names == ("fetchd.internal",)
-    assert config.read_max_bytes == 2**40
+    assert (config.read_max_bytes, config.store_max_bytes) == (2**40, 2**20)
     assert (config.gateway.workers, config.gateway.default_profile) == (64, "p")
     assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
     assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
