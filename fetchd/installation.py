@@ -100,17 +100,15 @@ async def installation(
         hops = choose_gateway(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
-        tools_parts = await stack.enter_async_context(
-            open_tools(hops, log, state_dir, config.store_max_bytes)
-        )
+        parts = await stack.enter_async_context(open_tools(hops, log, state_dir, config.store_max_bytes))
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
         tools_app = await stack.enter_async_context(
             open_tools_app(
-                tools_parts.web_fetch,
+                parts.web_fetch,
                 rules,
                 names,
-                page_reader=tools_parts.page_reader,
-                store=tools_parts.store,
+                page_reader=parts.page_reader,
+                store=parts.store,
             )
         )
         context = await stack.enter_async_context(tools_tls(config, state_dir))

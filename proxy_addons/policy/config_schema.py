@@ -213,7 +213,7 @@ SETTINGS: tuple[Key, ...] = (
         whole(1 << 20, 1 << 50, "bytes"),
         10 << 30,
         "10_737_418_240",
-        "Size limit of all bodies that page reads keep; the least recently used go first, those of kept receipts never.",
+        "Size limit of all bodies that page reads keep; the least recently used go first, receipted ones never.",
     ),
 )
 
