@@ -64,8 +64,8 @@ async def open_reading(settings: FetchSettings) -> AsyncIterator[DaemonTools]:
 )
 @click.option(
     "--extract",
-    type=click.Choice(list(ExtractMode)),
-    default=ExtractMode.TEXT,
+    type=click.Choice([mode.value for mode in ExtractMode]),
+    default=ExtractMode.TEXT.value,
     show_default=True,
     help="What of the page to return.",
 )

@@ -134,9 +134,11 @@ class Up:
         wait_ended(below)
         return status
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> subprocess.CompletedProcess[str]:
         """A command on the same state directory."""
-        return run_fetchd(*arguments, "--state-dir", str(self.state), folder=self.folder)
+        return run_fetchd(*arguments, "--state-dir", str(self.state), folder=self.folder, variables=variables)
 
     @property
     def run_state(self) -> dict[str, Any]:
