@@ -12,6 +12,8 @@ segments       a tree cut into blocks of text
 features       what tells content from boilerplate
 content_model  how likely a block is content (content_model.json; benchmarks/extract/train.py makes it)
 selection      which blocks are kept
+title          a title that stands apart from its article
+article_pages  what is not the article on a page that says it is one
 links          hrefs made absolute against the final URL or the page's own base
 markdown       a tree as markdown
 bounds         how much may come out

@@ -2,7 +2,9 @@
 
 from typing import Final
 
+from .article_pages import drop_others
 from .segments import Block, Frame, Page
+from .title import find_title
 
 _PROSE: Final = frozenset(("p", "pre", "blockquote"))
 _HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
@@ -33,7 +35,11 @@ def select_blocks(page: Page, likelihoods: list[float]) -> list[bool]:
     limit = best_limit(shared, words, sure_limit=_SURE_LIMIT if page.frames[0].chars >= _SMALL_PAGE else 0.0)
     kept = [value >= limit for value in shared]
     _keep_siblings(page.blocks, kept, shared)
+    drop_others(page, kept)
     _settle_headings(page.blocks, kept, shared)
+    title = find_title(page, kept)
+    if title is not None:
+        kept[title] = True
     _settle_images(page.blocks, kept)
     return kept
 
@@ -102,7 +108,7 @@ def _is_data(table: Frame, page: Page) -> bool:
 def _settle_headings(blocks: list[Block], kept: list[bool], likelihoods: list[float]) -> None:
     """A heading stays with what it heads, and goes with it.
 
-    The title of a page stays when it stands with the text; one set apart among dates and authors goes with them.
+    The title of a page stays when it stands with the text; one set apart is found by `title.find_title`.
     """
     follows: list[bool] = [False] * 8  # by level: whether something kept follows before the next such heading
     text_frames: set[int] = set()  # around kept text after this

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .article_pages import COMMENTS
 from .segments import Frame, Page
 
 _FLAGS: Final = (
     "nav", "header", "footer", "aside", "form", "main", "article", "ul", "table", "figure", "dialog", "button",
 )  # fmt: skip
 _FLAG_OF: Final = {name: 1 << index for index, name in enumerate(_FLAGS)} | {"ol": 1 << _FLAGS.index("ul")}
-_COMMENTS: Final = frozenset(("comment", "comments", "commentlist", "disqus", "replies", "respond"))
 _LEVELS: Final = 3
 _CLIMB: Final = 24
 """Levels that are climbed for the next frame that holds clearly more."""
@@ -75,7 +75,7 @@ class Surroundings:
         self.articles += frame.tag == "article"
         around = self._facts[parent]
         in_comments = around.in_comments
-        if not in_comments and not _COMMENTS.isdisjoint(frame.tokens):
+        if not in_comments and not COMMENTS.isdisjoint(frame.tokens):
             in_comments = True
             self.comment_chars += frame.chars
         return _Facts(
