@@ -11,15 +11,13 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from fetchd.client_places import PlacedProtocol
+from fetchd.client_places import Door, PlacedProtocol
 
 SHUTDOWN_SECONDS: Final = 5
 """A bound for calls to end whose clients were dropped; each does so at once."""
 KEEP_ALIVE_SECONDS: Final = 30
 PROBE_SECONDS: Final = 2.0
 BACKLOG: Final = 256
-ACCEPTS_A_TURN: Final = 16
-"""asyncio accepts as many at once as it is told the backlog to be, before one of them can be told to leave."""
 
 
 class AddressInUseError(Exception):
@@ -68,11 +66,10 @@ async def serving(
         # No header may say whose connection it is: agents are told apart by their addresses.
         app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        http=PlacedProtocol, backlog=ACCEPTS_A_TURN,
+        http=PlacedProtocol,
     )  # fmt: skip
     config.load()
-    config.ssl = tls
-    server = _Server(config)
+    server = _Server(config, tls)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield
@@ -85,14 +82,22 @@ async def serving(
 class _Server(uvicorn.Server):
     """Signals are the composition root's affair, and clients do not hold up the end."""
 
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._tls = tls
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(BACKLOG)  # asyncio made it as short as a turn
+        """In place of uvicorn's: our doors instead of asyncio's servers."""
+
+        def make() -> PlacedProtocol:
+            return PlacedProtocol(self.config, self.server_state, {})
+
+        self.servers = [Door(listening, make, self._tls) for listening in sockets or ()]  # type: ignore[misc]
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:

@@ -6,11 +6,13 @@ import asyncio
 import http.client
 import resource
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+import trustme
 from starlette.types import Receive, Scope, Send
 
 from fetchd.client_places import (
@@ -177,3 +179,35 @@ def test_three_hundred_idle_clients_at_any_door_keep_nobody_out(
         assert max(used.values()) < 256, used
     assert ready(up) == 200
     assert not any("Traceback" in line for line in up.errors), up.errors
+
+
+# --- TLS ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
+async def test_a_handshake_that_does_not_end_makes_room_too(said: bytes) -> None:
+    authority = trustme.CA()
+    server, trusting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(trusting)
+
+    def get(address: tuple[str, int]) -> int:
+        connection = http.client.HTTPSConnection("localhost", address[1], timeout=PATIENCE, context=trusting)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    with listen_on("tools", "127.0.0.1", 0) as listening, ExitStack() as stack:
+        address = listening.getsockname()[:2]
+        async with serving(App(), listening, server):
+            silent = []
+            for _ in range(9):
+                silent.append(stack.enter_context(socket.create_connection(address, PATIENCE)))
+                silent[-1].sendall(said)
+                assert await asyncio.to_thread(get, address) == 200
+            with suppress(ConnectionError):  # some are told first what was wrong with their TLS
+                while await asyncio.to_thread(silent[0].recv, 64):
+                    pass
