@@ -12,7 +12,7 @@ import click
 
 from fetchd.store import Blob, PageStore, StoredRead, load_receipt_key
 from fetchd.store.keys import PUBLIC_FILE
-from fetchd.store.receipts import MAX_RECEIPT
+from fetchd.store.receipts import MAX_RECEIPT, respell
 from fetchd.store.verifying import ReceiptReport, ReceiptVerifier, verify_text
 from proxy_addons.audit import PublicKey
 
@@ -206,7 +206,7 @@ def _read_receipt(what: str) -> bytes:
     except OSError as error:
         reason = f"{what}: {error.strerror}; name a read (20 hex digits) or a file with a receipt"
         raise BadInputError(escape_text(reason)) from None
-    return data.removesuffix(b"\n").removesuffix(b"\r")
+    return respell(data)
 
 
 def _measure(path: Path | None) -> Blob | None:

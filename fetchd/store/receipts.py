@@ -111,6 +111,19 @@ def seal_receipt(
     return receipt
 
 
+def respell(text: bytes) -> bytes:
+    """The canonical form of a receipt that came by way of other JSON writers; `text` itself where it has none.
+
+    The signature is over values: white space and the order of members on the way change nothing of what was signed.
+    """
+    if len(text) > MAX_RECEIPT:
+        return text
+    try:
+        return rfc8785.dumps(json.loads(text.decode("utf-8")))
+    except (ValueError, RecursionError):
+        return text
+
+
 def parse_receipt(text: bytes) -> Receipt | str:
     """The receipt in a text, or what is wrong with its form, for a person. Nothing is verified beyond that."""
     if len(text) > MAX_RECEIPT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,10 @@ def read(installed: Installed, url: str, **inputs: Any) -> Reply:
 
 
 def get(installed: Installed, path: str) -> tuple[http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection(*installed.up.tools, timeout=60)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    return answer, answer.read()
+    with closing(http.client.HTTPConnection(*installed.up.tools, timeout=60)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer, answer.read()
 
 
 def test_http_gives_the_packet_its_receipt_and_the_blob(installed: Installed, url: str) -> None:

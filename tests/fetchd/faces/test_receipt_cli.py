@@ -179,14 +179,17 @@ def test_elsewhere_what_fails_is_named(state: Path, tmp_path: Path) -> None:
     wrong_key = run("verify", receipt, "--key", other)
     receipt.write_bytes(whole.replace(b'"status":200', b'"status":201'))
     changed = run("verify", receipt, "--state-dir", state)
-    receipt.write_bytes(b" " + whole)
+    receipt.write_text(json.dumps(dict(reversed(json.loads(whole).items())), indent=2))
     respelt = run("verify", receipt, "--state-dir", state)
+    receipt.write_bytes(whole.rstrip()[:-1])
+    cut = run("verify", receipt, "--state-dir", state)
 
-    assert {result.exit_code for result in (wrong_body, wrong_key, changed, respelt)} == {1}
+    assert {result.exit_code for result in (wrong_body, wrong_key, changed, cut)} == {1}
     assert "  blob: FAILS: the body has the digest" in wrong_body.stdout
     assert "  signature: FAILS: signed with a key that is not at hand" in wrong_key.stdout
     assert "  signature: FAILS: it does not hold" in changed.stdout
-    assert "  form: FAILS: not the canonical text" in respelt.stdout
+    assert "  form: FAILS: not JSON" in cut.stdout
+    assert respelt.exit_code == 0  # as other JSON writers hand it on: the same values
 
 
 def test_a_kept_receipt_held_to_a_body(state: Path, tmp_path: Path) -> None:
