@@ -85,6 +85,7 @@ class House:
 
 PROFILES = """
 [profiles.alices]
+tools = ["web_fetch"]
 ports = [{ports}]
 allow_hosts = ["a.example"]
 exceptions = [{{ host = "*.example", address = "{address}" }}]
@@ -175,6 +176,7 @@ async def test_two_agents_at_once_by_mcp(house: House, era: Any) -> None:
             *(client.call_tool("web_fetch", {"url": url}) for client, url, _ in calls)
         )
         assert [tool.name for tool in (await alice.list_tools()).tools] == ["web_fetch"]
+        assert [tool.name for tool in (await bob.list_tools()).tools] == ["web_fetch", "page_read"]
         assert (await idle.list_tools()).tools == []
 
     assert [not result.is_error for result in results] == [good for _, _, good in calls]
@@ -202,6 +204,12 @@ def test_names_that_clients_claim_are_not_read(house: House) -> None:
 def test_a_tool_that_the_profile_does_not_list(house: House) -> None:
     reply = house.fetch(house.stage.url("/page"), house.tokens["idle"])
     assert (reply.status, reply.document["detail"]) == (403, "tool web_fetch is not allowed by profile idle")
+    with_token = {"Authorization": f"Bearer {house.tokens['alice']}"}
+    reply = post_json(house.up.tools, "/v1/tools/page_read", {"url": house.stage.url("/page")}, with_token)
+    assert (reply.status, reply.document["detail"]) == (
+        403,
+        "tool page_read is not allowed by profile alices",
+    )
 
 
 def test_the_command_line_in_an_agents_name(house: House) -> None:

@@ -35,7 +35,7 @@ AGENTS: dict[str, Any] = {
 }
 CONFIG: dict[str, Any] = {
     "profiles": {
-        "alices": {"allow_hosts": ["a.example"]},
+        "alices": {"allow_hosts": ["a.example"], "tools": ["web_fetch"]},
         "bobs": {"allow_hosts": ["b.example"]},
         "idle": {"tools": []},
     },
