@@ -43,6 +43,7 @@ def render_config(config: Config) -> str:
         ("workers", str(config.gateway.workers or "one for each core")),
         ("nameservers", ", ".join(map(str, config.dns.nameservers)) or "those of the system"),
         ("CA", config.tls.ca_certificate or "made for this installation"),
+        *([("agents", ", ".join([*config.agents][:20]))] if config.agents else []),
         ("extra CAs", ", ".join(config.tls.extra_ca) or "none"),
     ]
     parts = (render_columns(listening), render_columns(settings), render_profiles(config.profiles.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import tomllib
@@ -12,7 +13,18 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchd.settings import MAX_CONFIG_BYTES, _parse_toml, find_config, find_state_dir, load_config
+from fetchd.agent_store import StoredAgents, write_agents
+from fetchd.settings import (
+    MAX_CONFIG_BYTES,
+    STEADY_READS,
+    LoadedConfig,
+    _parse_toml,
+    find_config,
+    find_state_dir,
+    load_again,
+    load_config,
+    read_steady,
+)
 from proxy_addons.policy.addresses import SHIPPED_EXTRAS
 from proxy_addons.policy.config import ConfigError, parse_config
 from proxy_addons.policy.config_schema import AGENT_KEYS, LIMITS, SETTINGS, Key, render_default
@@ -240,3 +252,80 @@ def test_the_docs_have_the_row_of_every_key(key: Key):
 def test_the_docs_have_no_row_of_a_key_that_is_not():
     rows = re.findall(r"^\| `([a-z0-9_]+)` \|", DOCS.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(key.name for key in (*SETTINGS, *AGENT_KEYS, *LIMITS))
+
+
+# ------------------------------------------------------------------------------- agents of the state, and a reload
+
+
+def test_agents_of_the_state_are_beside_those_of_the_file():
+    write(Path("f.toml"), "[agents.one]\n[profiles.news]\n")
+    stored = StoredAgents("s/agents.json", {"two": {"profile": "news", "created": "2026"}})
+    loaded = load_config(Path("f.toml"), {}, stored)
+    assert {name: agent.profile for name, agent in loaded.config.agents.items()} == {
+        "one": "default",
+        "two": "news",
+    }
+    assert loaded.stored is stored
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (
+            {"one": {}},
+            "f.toml: agents.one: is in s/agents.json too; remove this table, or: fetchd agent revoke one",
+        ),
+        (
+            {"two": {"x": 1}},
+            "s/agents.json: agents.two.x: no such key; write one of profile, token_sha256, sources",
+        ),
+        (
+            {"two": {"profile": "x"}},
+            "f.toml: agents.two.profile: there is no profile x; add [profiles.x] or write one",
+        ),
+    ],
+)
+def test_what_is_wrong_with_them_names_their_file(table, text):
+    write(Path("f.toml"), "[agents.one]\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(Path("f.toml"), {}, StoredAgents("s/agents.json", table))
+    assert str(caught.value).startswith(text)
+
+
+def test_a_reload_reads_the_same_file_and_the_agents_of_now(tmp_path):
+    file = tmp_path / "f.toml"
+    write(file, "[profiles.news]\n")
+    before = load_config(file, {})
+    write(file, "[profiles.other]\n")
+    write_agents(tmp_path, StoredAgents("", {"two": {"profile": "other"}}))
+    now = load_again(before, tmp_path)
+    assert set(now.config.profiles) == {"default", "other"} | ({"page_read"} & set(now.config.profiles))
+    assert set(now.config.agents) == {"two"}
+    # What was built in stays so, whatever file has come since.
+    Path("config").mkdir()
+    write(Path("config/fetchd.toml"), "[profiles.found]\n")
+    built_in = load_again(LoadedConfig(before.config, "built-in configuration", None), tmp_path / "none")
+    assert "found" not in built_in.config.profiles
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "\n\n"])
+def test_a_file_that_lost_every_key_is_a_mistake_and_one_that_never_had_any_is_none(tmp_path, text):
+    file = tmp_path / "f.toml"
+    write(file, "[profiles.news]\n")
+    before = load_config(file, {})
+    write(file, text)
+    with pytest.raises(ConfigError, match="has no key at all any more"):
+        load_again(before, tmp_path)
+    assert load_again(load_config(file, {}), tmp_path).empty
+
+
+def test_a_file_is_steady_when_two_reads_agree(tmp_path, monkeypatch):
+    contents = iter([b"a", b"ab", b"abc", b"abc", b"never"])
+    monkeypatch.setattr("fetchd.settings._read_bounded", lambda path, source: next(contents))
+    monkeypatch.setattr("fetchd.settings.STEADY_SECONDS", 0)
+    assert read_steady(tmp_path, "f.toml") == b"abc"
+    numbers = itertools.count()
+    monkeypatch.setattr("fetchd.settings._read_bounded", lambda path, source: b"%d" % next(numbers))
+    with pytest.raises(ConfigError, match="keeps changing"):
+        read_steady(tmp_path, "f.toml")
+    assert next(numbers) == STEADY_READS + 1

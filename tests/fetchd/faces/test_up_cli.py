@@ -119,6 +119,16 @@ def test_status_shows_the_same(up: Up) -> None:
     }
 
 
+def test_a_reload_keeps_what_the_command_line_said(up: Up) -> None:
+    """There is no file at all, and the built-in addresses are others."""
+    before = up.run_state
+    done = up.run("reload")
+
+    assert (done.returncode, done.stdout) == (0, "reloaded; nothing has changed\n")
+    assert up.run_state == {**before, "reloaded": up.run_state["reloaded"]}
+    assert up.run("status").stdout.count(" accepting") == 3
+
+
 def test_without_anything_running_status_is_3_and_stop_is_no_error(tmp_path: Path) -> None:
     state = ("--state-dir", str(tmp_path / "state"))
 
