@@ -9,7 +9,6 @@ import re
 import signal
 import ssl
 import subprocess
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -422,33 +421,6 @@ def test_what_cannot_be_used_changes_nothing(house: House, spoil: Any, message: 
     assert house.up.run_state == before
     assert not allowed(house)
     assert house.fetch(house.stage.url("/page"), house.tokens["alice"]).status == 200
-
-
-def test_a_file_that_is_being_written_is_waited_for(house: House) -> None:
-    """Each state of it would be taken if it were read but once: they differ in a comment alone."""
-    text = house.config.read_text()
-    stop = threading.Event()
-
-    def keep_writing() -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            scratch = house.config.with_suffix(".new")
-            scratch.write_text(f"# {number}\n{text}")
-            scratch.replace(house.config)
-
-    writer = threading.Thread(target=keep_writing)
-    writer.start()
-    try:
-        done = house.up.run("reload")
-    finally:
-        stop.set()
-        writer.join()
-
-    assert done.stderr == (
-        f"Error: not reloaded: {house.config}: keeps changing; wait until it is written, and try again\n"
-    )
-    assert house.up.run("reload").stdout == "reloaded; nothing has changed\n"
 
 
 def test_reloads_at_the_same_time_queue(house: House) -> None:

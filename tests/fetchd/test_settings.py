@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trustme
@@ -329,3 +330,18 @@ def test_a_file_is_steady_when_two_reads_agree(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="keeps changing"):
         read_steady(tmp_path, "f.toml")
     assert next(numbers) == STEADY_READS + 1
+
+
+def test_a_reload_waits_for_a_file_that_is_being_written(tmp_path, monkeypatch):
+    """Each state of it is a configuration; it is written a piece at a time, between the reads."""
+    file, text = tmp_path / "f.toml", "[profiles.a]\n[profiles.b]\n[profiles.c]\n"
+    before = load_config(write(file, text), {})
+    write(file, "")
+    pieces = iter(text.splitlines(keepends=True))
+
+    def write_on(_seconds):
+        with file.open("a") as end:
+            end.write(next(pieces, ""))
+
+    monkeypatch.setattr("fetchd.settings.time", SimpleNamespace(sleep=write_on))
+    assert {"a", "b", "c"} <= set(load_again(before, tmp_path).config.profiles)
