@@ -22,7 +22,7 @@ from tests.kit.installed import COMMAND_SECONDS, FREE_PORTS, ONE_WORKER, Up, run
 from tests.kit.processes import poll_until, wait_ended
 
 ARGUMENTS = (*FREE_PORTS, *ONE_WORKER)
-PUBLIC = (".pub.pem", "-cert.pem", ".lock")
+PUBLIC = (".pub", ".pub.pem", "-cert.pem", ".lock")
 """Ends of names in keys/ that hold nothing secret."""
 
 
