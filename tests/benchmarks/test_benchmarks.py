@@ -18,6 +18,7 @@ from benchmarks.proxies import Mitmdump, Ours, Proxy, Squid
 from benchmarks.report import Results, write_json
 from benchmarks.rounds import LoadFailedError, Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
+from benchmarks.store import measure_store
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.config import parse_config
 
@@ -120,3 +121,11 @@ def test_the_timed_urls_are_varied():
         str(r) if r else None for r in rules
     }
     assert len(set(ADDRESSES)) == len(ADDRESSES)
+
+
+async def test_the_cost_of_keeping_a_page_is_measured_in_each_of_its_parts(tmp_path: Path) -> None:
+    (row,) = await measure_store(tmp_path, rounds=3, sizes=(1024,))
+
+    assert row.size == 1024
+    assert min(row.keep_ms, row.seal_ms, row.read_ms, row.again_ms) > 0
+    assert row.overhead_ms == row.keep_ms + row.seal_ms

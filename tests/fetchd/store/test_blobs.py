@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -272,3 +273,25 @@ async def test_strange_files_are_passed_over(tmp_path: Path) -> None:
     (path.parent / "README").write_text("not ours")
 
     assert list(blobs.list()) == [blob_of(b"page")]
+
+
+async def test_memory_is_bounded_whatever_the_size(tmp_path: Path) -> None:
+    """24 MiB in and out again, never more than a few pieces of it at once."""
+    blobs = FileBlobs.open(tmp_path / "blobs")
+    piece = os.urandom(64 << 10)
+    tracemalloc.start()
+    try:
+        writer = blobs.begin()
+        for _ in range(384):
+            await writer.write(piece)
+        blob = await writer.commit()
+        size = 0
+        async with blobs.open_verified(blob.digest) as reader:
+            async for part in reader:
+                size += len(part)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert blob.bytes == size == 24 << 20
+    assert peak < 4 << 20
