@@ -87,7 +87,6 @@ class ReceiptVerifier:
         self._blobs: Final = blobs
         self._keys: Final = keys
         self._audit: Final = audit
-        self._whole: Final[dict[str, Finding | str | None]] = {}
 
     async def verify_one(self, read: StoredRead) -> ReceiptReport:
         """One receipt, and whether it follows the one before it. Raises StoreError, OSError, ValueError for a
