@@ -15,6 +15,8 @@ from .schema import MIGRATIONS
 from .values import Blob, KeptBlob, PageRead, StoredRead
 
 _BATCH: Final = 1000
+_CLAIM_TURNS: Final = 16
+"""Room that was made is taken by the next transaction; another process may come in between, but not for ever."""
 
 _READ_COLUMNS: Final = """
 number, id, agent, tool, fetched_at, url, final_url, final_query, status, digest, bytes, receipt, validators"""
@@ -78,9 +80,14 @@ class SqliteRecords:
             return victims
 
         dropped: list[Blob] = []
-        while victims := await self._database.write(job):
+        for _ in range(_CLAIM_TURNS):
+            victims = await self._database.write(job)
+            if not victims:
+                return tuple(dropped)
             dropped += await self._remove(victims, room)
-        return tuple(dropped)
+        raise StoreFullError(
+            f"no room for a page of {blob.bytes:,} bytes: others take it as it is made; try again"
+        )
 
     async def hold(self, digest: str, hold_until: int) -> bool:
         def job(db: sqlite3.Connection) -> bool:

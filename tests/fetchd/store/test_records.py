@@ -170,3 +170,18 @@ async def test_flushing_reaches_the_write_ahead_log(tmp_path: Path, monkeypatch:
 
     assert synced == ["fetchd.db-wal", tmp_path.name, "fetchd.db-wal"]
     await records.close()
+
+
+async def test_room_that_others_always_take_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    """Whoever removes a blob finds it claimed anew: a scripted race lost every time."""
+    records = await SqliteRecords.open(tmp_path / "fetchd.db")
+    await records.claim(blob_of(b"page"), 0, room(4))
+    await records._database.write(
+        lambda db: db.execute(
+            "CREATE TRIGGER race AFTER UPDATE OF going ON blobs WHEN new.going BEGIN"
+            " UPDATE blobs SET going = 0; END"
+        )
+    )
+    with pytest.raises(StoreFullError, match="others take it as it is made; try again"):
+        await records.claim(blob_of(b"more"), 0, room(4))
+    await records.close()
