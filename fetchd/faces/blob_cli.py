@@ -23,7 +23,7 @@ from fetchd.store.interface import BlobReader
 from fetchd.store.pages import render_time
 from fetchd.store.values import KeptBlob
 
-from .config_option import BadInputError
+from .config_option import BadInputError, config_option, load_or_fail
 from .store_option import NEGATIVE, existing_store, find_state, run, state_option
 
 _BATCH = 1000
@@ -145,12 +145,23 @@ def _progress() -> Progress:
 @click.option("--drop-receipted", is_flag=True, help="Also drop pages that receipts need; those stay valid.")
 @click.option("--dry-run", is_flag=True, help="Say what would be dropped.")
 @state_option
-def gc(max_bytes: int | None, drop_receipted: bool, dry_run: bool, state_dir: Path | None) -> None:
-    """Drop pages, least recently used first; those that receipts need stay. Also tidies after crashes."""
-    run(_gc(find_state(state_dir), max_bytes, drop_receipted, dry_run))
+@config_option
+def gc(
+    max_bytes: int | None,
+    drop_receipted: bool,
+    dry_run: bool,
+    state_dir: Path | None,
+    config_path: Path | None,
+) -> None:
+    """Drop pages, least recently used first; those that receipts need stay. Also tidies after crashes.
+
+    Without --max-bytes the limit is store.max_bytes of the configuration.
+    """
+    limit = load_or_fail(config_path).config.store_max_bytes if max_bytes is None else max_bytes
+    run(_gc(find_state(state_dir), limit, drop_receipted, dry_run))
 
 
-async def _gc(state_dir: Path, max_bytes: int | None, drop_receipted: bool, dry_run: bool) -> None:
+async def _gc(state_dir: Path, max_bytes: int, drop_receipted: bool, dry_run: bool) -> None:
     async with existing_store(state_dir, tidy=not dry_run) as store:
         dropped = await store.collect(max_bytes, drop_receipted=drop_receipted, dry_run=dry_run)
         for blob in dropped:

@@ -30,6 +30,12 @@ async def fill(state: Path) -> None:
         await store.records._database.write(lambda db: db.execute("UPDATE blobs SET held_until = 0"))  # type: ignore[attr-defined]
 
 
+async def put(state: Path, body: bytes) -> None:
+    async with open_page_store(state) as store:
+        await keep(store, body)
+        await store.records._database.write(lambda db: db.execute("UPDATE blobs SET held_until = 0"))  # type: ignore[attr-defined]
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A receipted page and one that no receipt needs."""
@@ -181,6 +187,17 @@ def test_gc_told_to_drops_them_and_then_nothing_is_left(state: Path) -> None:
     assert result.exit_code == 0 and "2 dropped" in result.stderr and "0 left (0 bytes)" in result.stderr
     assert not file_of(state, PAGE).exists()
     assert run("gc", "--state-dir", state).stderr.startswith("0 dropped (0 bytes)")
+
+
+def test_gc_goes_by_the_limit_of_the_configuration(state: Path, tmp_path: Path) -> None:
+    large = bytes(1 << 20)
+    asyncio.run(put(state, large))
+    config = tmp_path / "fetchd.toml"
+    config.write_text("[store]\nmax_bytes = 1_048_576\n")
+
+    assert run("gc", "--state-dir", state).stdout == ""
+    dropped = run("gc", "--config", config, "--state-dir", state).stdout.split()
+    assert dropped == [blob_of(IDLE).digest, "4", blob_of(large).digest, str(1 << 20)]
 
 
 def test_gc_tidies_after_crashes(state: Path) -> None:
