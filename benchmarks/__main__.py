@@ -12,13 +12,14 @@ from benchmarks.load import Shape
 from benchmarks.micro import time_functions
 from benchmarks.pages.measure import PageRow, measure_pages
 from benchmarks.proxies import Mitmdump, Ours, Proxy, Running, Squid
+from benchmarks.reads import measure_reads
 from benchmarks.report import Results, print_report, write_json
 from benchmarks.rounds import Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
 
 LATEST = Path(__file__).with_name("latest.json")
 PROXIES = ("fetchd", "fetchd-budgets", "fetchd-2", "mitmdump", "squid")
-PARTS = ("hops", "pages")
+PARTS = ("hops", "pages", "reads")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
 
@@ -41,7 +42,7 @@ def main(
     """Measure side by side on loopback.
 
     What a hop costs in ours, in stock mitmdump and in squid ssl-bump; pages a second, from a URL to text, of ours,
-    of trafilatura in one process and of mcp-server-fetch.
+    of trafilatura in one process and of mcp-server-fetch; and what reading a page whole and keeping it costs.
     """
     console = Console(width=max(118, Console().width))
     results = Results([], [])
@@ -51,6 +52,10 @@ def main(
     if not parts or "pages" in parts:
         rows, notes = run_pages(rounds, pages, console)
         results = replace(results, page_rows=rows, notes=[*results.notes, *notes])
+    if not parts or "reads" in parts:
+        with Stage() as place:
+            reads = measure_reads(place, rounds, partial(console.print, style="dim"))
+        results = replace(results, read_rows=reads)
     print_report(results, console)
     write_json(results, output)
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from benchmarks.load import Shape
 from benchmarks.micro import Timing
 from benchmarks.pages.measure import PageRow
+from benchmarks.reads import STORE_BOUND, ReadRow
 from benchmarks.rounds import Row
 
 KEPT_ALIVE = (Shape.ABSOLUTE, Shape.TUNNEL)
@@ -44,6 +45,7 @@ class Results:
     timings: Sequence[Timing]
     notes: Sequence[str] = field(default=())
     page_rows: Sequence[PageRow] = field(default=())
+    read_rows: Sequence[ReadRow] = field(default=())
 
     def row(self, proxy: str, shape: Shape) -> Row | None:
         """The row of a proxy whose name begins so."""
@@ -75,6 +77,10 @@ class Results:
             if daemon is not None and peer is not None:
                 text = f"pages a second, from URL to text, ours over {peer.system}"
                 found.append(Expectation(text, daemon.rate / peer.rate, bound, True))
+        if self.read_rows:
+            smallest = min(self.read_rows, key=lambda row: row.size)
+            text = f"a page read of {smallest.size >> 10} KiB: what the store adds to a bare one"
+            found.append(Expectation(text, smallest.overhead, STORE_BOUND, False))
         return found
 
     def page_row(self, system: str) -> PageRow | None:
@@ -88,6 +94,8 @@ def print_report(results: Results, console: Console) -> None:
         console.print(_hop_table(results))
     if results.page_rows:
         console.print(_page_table(results))
+    if results.read_rows:
+        console.print(_read_table(results))
     console.print(_expectation_table(results))
     for note in results.notes:
         console.print(note)
@@ -131,6 +139,18 @@ def _page_table(results: Results) -> Table:
     return table
 
 
+def _read_table(results: Results) -> Table:
+    table = Table(title="A page read whole, kept under its digest, with a receipt (medians)")
+    for heading in ("size", "ms a read", "ms kept nowhere", "the store adds", "reads/s, 4 at once"):
+        table.add_column(heading, justify="right")
+    for row in results.read_rows:
+        table.add_row(
+            f"{row.size >> 10:,} KiB", f"{row.kept_ms:.1f}", f"{row.bare_ms:.1f}", f"{row.overhead:.0%}",
+            f"{row.rate:.1f}",
+        )  # fmt: skip
+    return table
+
+
 def _expectation_table(results: Results) -> Table:
     table = Table(title="Expected of it")
     table.add_column("figure")
@@ -149,6 +169,7 @@ def write_json(results: Results, path: Path) -> None:
         "machine": {"cores": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()},
         "rows": [asdict(row) for row in results.rows],
         "pages": [asdict(row) for row in results.page_rows],
+        "reads": [asdict(row) for row in results.read_rows],
         "functions": [asdict(timing) for timing in results.timings],
         "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
         "notes": list(results.notes),
