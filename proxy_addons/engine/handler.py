@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable
 from typing import Any, cast
 
@@ -159,35 +159,44 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self.wakeup_timer.add(task)
         task.add_done_callback(self.wakeup_timer.discard)
 
-    async def server_event(self, event: events.Event) -> None:
-        """As in mitmproxy, with inline hooks; see the module docstring."""
-        async with self._server_event_lock:  # no await beyond this point
-            if self._dead and not isinstance(event, events.ConnectionClosed):
-                return
-            self.timeout_watchdog.register_activity()
-            try:
-                self._run([event])
-            except Exception:  # law 5: a layer crashed; its state machine must not be fed again
-                logger.exception("a layer crashed; connection dropped")
-                self._write_unsent(self.client)
-                self._dead = True
-                self._tell_crash()
-                self.abort("layer crash")
+    def run_hook(self, hook: commands.StartHook) -> bool:
+        """Run a hook now; where one of its functions waits, a task does the rest, and this is False."""
+        waiting = self._dispatcher.run(hook)
+        if waiting is None:
+            return True
+        self._spawn(self._await_hook(hook, waiting), f"hook {hook.name}")
+        return False
 
-    def _run(self, queue: list[events.Event]) -> None:
+    async def server_event(self, event: events.Event) -> None:
+        """As in mitmproxy, with inline hooks; see the module docstring.
+
+        There is no await in here, so one event ends before the next begins: stock's lock is for eager tasks.
+        """
+        if self._dead and not isinstance(event, events.ConnectionClosed):
+            return
+        self.timeout_watchdog.register_activity()
+        try:
+            self._run(event)
+        except Exception:  # law 5: a layer crashed; its state machine must not be fed again
+            logger.exception("a layer crashed; connection dropped")
+            self._write_unsent(self.client)
+            self._dead = True
+            self._tell_crash()
+            self.abort("layer crash")
+
+    def _run(self, event: events.Event) -> None:
+        queue: deque[events.Event] = deque((event,))
         while queue:
-            for command in self.layer.handle_event(queue.pop(0)):
+            for command in self.layer.handle_event(queue.popleft()):
                 if type(command) is commands.SendData:
                     self._send(command)
                 elif isinstance(command, commands.StartHook):
-                    waiting = self._dispatcher.run(command)
-                    if waiting is not None:
-                        self._spawn(self._await_hook(command, waiting), f"hook {command.name}")
-                    elif command.blocking:
+                    if self.run_hook(command) and command.blocking:
                         queue.append(events.HookCompleted(command))
                 else:
                     self._obey(command)
-        self._write_unsent()
+        if self._unsent:
+            self._write_unsent()
         if self.session.pipe is not None:
             self._shorten(self.session.pipe)
 

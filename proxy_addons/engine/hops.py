@@ -10,6 +10,7 @@ from typing import Protocol
 
 from mitmproxy import http
 from mitmproxy.connection import Client, Server
+from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import Layer
 
@@ -77,6 +78,9 @@ class ConnectionControl(Protocol):
 
     def later(self, event: Event) -> None:
         """Feed an event of our own to the layers."""
+
+    def run_hook(self, hook: StartHook) -> bool:
+        """Run a hook's functions now. False: one of them waits, and the layers are told when all are done."""
 
     def watch_resets(self, origin: Server) -> None:
         """Have `Origin.was_reset` told when the origin resets the connection."""

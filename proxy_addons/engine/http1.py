@@ -14,7 +14,7 @@ from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import ErrorCode, RequestHeaders, ResponseProtocolError
+from mitmproxy.proxy.layers.http._events import ErrorCode, HttpEvent, RequestHeaders, ResponseProtocolError
 
 from proxy_addons.engine.chunked import ChunkedReader
 from proxy_addons.engine.hops import HttpLayerView, Origin, Session
@@ -29,7 +29,19 @@ NOWHERE = "invalid.invalid"
 """The host of a request whose target names none; such a hop is always refused, and never dialled."""
 
 
-class GateHttp1Server(_http1.Http1Server):
+class _Unpaused(_http1.Http1Connection):
+    """Nothing that an HTTP/1 connection says is waited for: stock's account of pauses is left out."""
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """Stock's `_handle_event`."""
+        if isinstance(event, HttpEvent):
+            return self.send(event)
+        if isinstance(event, events.DataReceived) and self.state != self.passthrough:
+            self.buf += event.data
+        return cast(layer.CommandGenerator[None], self.state(event))
+
+
+class GateHttp1Server(_Unpaused, _http1.Http1Server):
     """The client's side."""
 
     _head_is_timed = False
@@ -117,7 +129,7 @@ class GateHttp1Server(_http1.Http1Server):
         yield commands.CloseConnection(self.conn)
 
 
-class GateHttp1Client(_http1.Http1Client):
+class GateHttp1Client(_Unpaused, _http1.Http1Client):
     """The origin's side."""
 
     def __init__(self, context: context.Context) -> None:
@@ -154,7 +166,7 @@ class GateHttp1Client(_http1.Http1Client):
     def read_headers(self, event: events.ConnectionEvent) -> layer.CommandGenerator[None]:
         """One response head: interim answers skipped (N4), size bounded (N14)."""
         if isinstance(event, events.DataReceived) and self.request:
-            while _INTERIM.match(bytes(self.buf)[:16]):
+            while _INTERIM.match(self.buf._data, 0, 16):
                 if self.buf.maybe_extract_lines() is None:
                     break
             if not self.buf:

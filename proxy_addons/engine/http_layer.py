@@ -4,6 +4,9 @@ N10  stock never forgets a closed upstream connection: 73 KiB each on one kept-a
 N11  stock remembers a failed dial for the client connection's life.
      An h2 client's requests to an h1 origin opened a connection each (12 for 12); idle ones are reused here.
      The daemon's hops reuse a connection only if its peer is in the set allowed by a look-up of their own.
+
+Hooks below this layer run where they are met, and what waited for them goes on at the end of the same event; stock
+sends each up to the handler and back down through every layer, four times a hop.
 """
 
 from mitmproxy.connection import Connection, ConnectionState
@@ -34,6 +37,7 @@ class GateHttpLayer(HttpLayer):
         super().__init__(context, mode)
         self.session = session
         session.http_layers.append(self)
+        self._completed: list[tuple[layer.Layer, events.HookCompleted]] = []
 
     def has_request(self) -> bool:
         """Whether a request is under way; a tunnel or a WebSocket is none."""
@@ -108,6 +112,13 @@ class GateHttpLayer(HttpLayer):
         server = self.connections.get(self.context.client)
         return isinstance(server, GateHttp1Server) and server.state == server.passthrough and not server.buf
 
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The layers below wait, this one never does: stock's account of pauses is left out."""
+        yield from self._handle_event(event)
+        while self._completed:
+            child, hook = self._completed.pop(0)
+            yield from self.event_to_child(child, hook)
+
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, HopTimeUp):
             if self.streams.get(event.stream.stream_id) is event.stream:
@@ -117,7 +128,7 @@ class GateHttpLayer(HttpLayer):
                     if stream.child_layer is not None:
                         yield from self.event_to_child(stream, event)
             return
-        if not isinstance(event, events.ConnectionEvent) or not isinstance(event.connection, Origin):
+        if not isinstance(event, events.ConnectionEvent) or type(event.connection) is not Origin:
             yield from super()._handle_event(event)
             return
         origin = event.connection
@@ -133,40 +144,56 @@ class GateHttpLayer(HttpLayer):
         yield from self.event_to_child(stream, events.Start())
 
     def event_to_child(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
-        yield from self._feed(child, event)
-        if not isinstance(child, GateStream):
-            return
-        if self.streams.get(child.stream_id) is not child:
-            child.let_go()
+        return self._to_stream(child, event) if type(child) is GateStream else self._feed(child, event)
+
+    def _to_stream(self, stream: GateStream, event: events.Event) -> layer.CommandGenerator[None]:
+        yield from self._feed(stream, event)
+        if self.streams.get(stream.stream_id) is not stream:
+            stream.let_go()
         elif isinstance(event, events.HookCompleted):
-            top = self.connections.get(child.flow.server_conn)
+            top = self.connections.get(stream.flow.server_conn)
             client = top.context.layers[-1] if top is not None else None
-            if top is not None and isinstance(client, GateHttp2Client) and client.owes(child.stream_id):
-                yield from self.event_to_child(top, StreamGoesOn(child.stream_id))
+            if top is not None and type(client) is GateHttp2Client and client.owes(stream.stream_id):
+                yield from self.event_to_child(top, StreamGoesOn(stream.stream_id))
 
     def _feed(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
         """Stock's `event_to_child`, step for step, the commands of HTTP first: they are nine in ten."""
         for command in child.handle_event(event):
-            if command.blocking or isinstance(command, commands.RequestWakeup):
-                self.command_sources[command] = child
-            if isinstance(command, SendHttp):
+            kind = type(command)
+            if kind is SendHttp:
                 yield from self.event_to_child(self.connections[command.connection], command.event)
-            elif isinstance(command, ReceiveHttp):
-                if isinstance(command.event, RequestHeaders):
+            elif kind is ReceiveHttp:
+                if type(command.event) is RequestHeaders:
                     yield from self.make_stream(command.event.stream_id)
                 stream = self.streams.get(command.event.stream_id)
                 if stream is not None:  # else: more of a stream that we are done with
                     yield from self.event_to_child(stream, command.event)
-            elif isinstance(command, DropStream):
-                self.streams.pop(command.stream_id, None)
-            elif isinstance(command, GetHttpConnection):
-                yield from self.get_connection(command)
-            elif isinstance(command, RegisterHttpConnection):
-                yield from self.register_connection(command)
-            else:
-                if isinstance(command, commands.OpenConnection):
-                    self.connections[command.connection] = child
+            elif kind is commands.SendData:
                 yield command
+            else:
+                yield from self._obey(child, command)
+
+    def _obey(self, child: layer.Layer, command: commands.Command) -> layer.CommandGenerator[None]:
+        """The rarer commands of a layer below."""
+        if isinstance(command, commands.StartHook):
+            if self.session.control.run_hook(command):
+                if command.blocking:
+                    self._completed.append((child, events.HookCompleted(command)))
+            else:
+                self.command_sources[command] = child
+            return
+        if command.blocking or isinstance(command, commands.RequestWakeup):
+            self.command_sources[command] = child
+        if isinstance(command, DropStream):
+            self.streams.pop(command.stream_id, None)
+        elif isinstance(command, GetHttpConnection):
+            yield from self.get_connection(command)
+        elif isinstance(command, RegisterHttpConnection):
+            yield from self.register_connection(command)
+        else:
+            if isinstance(command, commands.OpenConnection):
+                self.connections[command.connection] = child
+            yield command
 
     def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
         """Reuse what may be reused, else open a new one on the hop's account."""

@@ -16,7 +16,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from mitmproxy import connection, hooks, http, optmanager
-from mitmproxy.proxy import commands, context, events
+from mitmproxy.proxy import commands, context, events, layer
+
+from proxy_addons.engine import lean_layers
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 """Types whose values cannot change: what a deep copy of them is, is the value itself."""
@@ -102,6 +104,7 @@ REPLACED: tuple[tuple[type[Any], str, Callable[..., Any]], ...] = (
     (connection.Connection, "__hash__", object.__hash__),
     (connection.Connection, "__eq__", object.__eq__),
     (context.Context, "fork", fork_context),
+    (layer.Layer, "handle_event", lean_layers.handle_event),
 )
 """(class of mitmproxy, name, what takes its place)."""
 

@@ -13,6 +13,7 @@ from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
 from mitmproxy.proxy import mode_servers, server
 from mitmproxy.proxy.layers import http as mhttp
+from mitmproxy.proxy.layers import tls as mtls
 from mitmproxy.proxy.layers import websocket
 from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2
 
@@ -21,6 +22,7 @@ from proxy_addons.engine.hops import Origin
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
 from proxy_addons.engine.http2 import GateHttp2Client, GateHttp2Server, parse_request_headers
 from proxy_addons.engine.http2_frames import GateH2Connection
+from proxy_addons.engine.lean_layers import GateHttpClient, GateServerTlsLayer
 from proxy_addons.engine.websocket import GateWebsocketLayer
 
 PINNED = "12.3.1"
@@ -31,6 +33,9 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
                         "state_stream_request_body", "state_stream_response_body", "start_response_stream",
                         "send_response", "passthrough")),
     (mhttp.HttpLayer, ("make_stream", "get_connection", "event_to_child")),
+    (mhttp, ("HttpClient", "tls")),
+    (mtls, ("ServerTLSLayer",)),
+    (mtls.TLSLayer, ("handle_event", "event_to_child", "tls_interact", "receive_data", "send_data")),
     (websocket, ("WebsocketLayer",)),
     (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
     (_http1.Http1Server, ("read_headers", "read_body", "mark_done")),
@@ -73,6 +78,8 @@ def install_overrides() -> None:
     mhttp.Http2Client = GateHttp2Client  # type: ignore[misc]
     _http2.BufferedH2Connection = GateH2Connection  # type: ignore[misc]
     _http2.parse_h2_request_headers = parse_request_headers
+    mhttp.HttpClient = GateHttpClient  # type: ignore[misc]
+    mtls.ServerTLSLayer = GateServerTlsLayer  # type: ignore[misc]
     mhttp.Server = Origin  # type: ignore[misc]
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.

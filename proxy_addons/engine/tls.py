@@ -24,6 +24,8 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 from OpenSSL import SSL
 
+from proxy_addons.engine.lean_layers import LeanTlsLayer
+
 MAX_CONTEXTS = 1000
 """Host contexts kept a worker; about 40 KiB each, the least recently used goes first."""
 MAX_CLIENT_HELLO = 16 << 10
@@ -40,7 +42,7 @@ _SERVER_NAME = re.compile(rb"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]
 _SNI_EXTENSION = 0
 
 
-class GateClientTlsLayer(ClientTLSLayer):
+class GateClientTlsLayer(LeanTlsLayer, ClientTLSLayer):
     """TLS with a client, its ClientHello bounded (N18)."""
 
     def receive_handshake_data(self, data: bytes) -> layer.CommandGenerator[tuple[bool, str | None]]:
