@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from functools import lru_cache
 
 from mitmproxy import connection, http
 
@@ -15,6 +16,7 @@ from proxy_addons.audit.record import (
     TlsFacts,
 )
 from proxy_addons.audit.sink import AuditSink
+from proxy_addons.dial import DialReport
 from proxy_addons.engine.hops import Hop, Origin, Session, hop_of
 from proxy_addons.policy.content_types import parse_content_type
 from proxy_addons.policy.verdicts import RULES, Outcome, Verdict
@@ -134,8 +136,7 @@ class Audit:
         hop.status = response.status_code
         for name, value in response.headers.fields:
             if name.lower() == b"content-type":
-                parsed = parse_content_type(value)
-                hop.media_type = parsed.essence if parsed is not None else None
+                hop.media_type = _essence(value) if len(value) <= _SHORT else _read_essence(value)
                 break
 
     def response(self, flow: http.HTTPFlow) -> None:
@@ -160,16 +161,30 @@ class Audit:
         self.closed(hop_of(flow))
 
 
+_SHORT = 200
+"""Octets of a Content-Type that is worth keeping."""
+
+
+def _read_essence(value: bytes) -> str | None:
+    parsed = parse_content_type(value)
+    return parsed.essence if parsed is not None else None
+
+
+_essence = lru_cache(maxsize=256)(_read_essence)
+
+
 def _addresses(hop: Hop) -> Addresses | None:
-    looked_up, origin = hop.looked_up, hop.origin
-    report = origin.report if origin is not None else None
-    if report is None and looked_up is None:
-        return None
-    source = report if report is not None else looked_up.report if looked_up is not None else None
-    if source is None:
-        return None
-    dropped = tuple(DroppedAddress(address, row) for address, row in source.dropped)
-    return Addresses(source.returned, dropped, source.dialled)
+    origin = hop.origin
+    if origin is not None and origin.report is not None:
+        if origin.audited is None or origin.audited[0] is not origin.report:
+            origin.audited = (origin.report, _render_report(origin.report))
+        return origin.audited[1]
+    return _render_report(hop.looked_up.report) if hop.looked_up is not None else None
+
+
+def _render_report(report: DialReport) -> Addresses:
+    dropped = tuple(DroppedAddress(address, row) for address, row in report.dropped)
+    return Addresses(report.returned, dropped, report.dialled)
 
 
 def _times(hop: Hop) -> PhaseTimes:

@@ -6,9 +6,9 @@ Stock keeps a request body whole: 300 MB cost 1 GB. Nothing is kept here.
 from collections.abc import Callable
 
 from mitmproxy import http
-from mitmproxy.net.http.http1 import expected_http_body_size
 
 from proxy_addons.engine.hops import Hop, hop_of
+from proxy_addons.engine.lean import expected_body_size
 from proxy_addons.engine.stream import RefusedBody
 from proxy_addons.policy.verdicts import Rule, Verdict, refuse
 
@@ -23,7 +23,7 @@ class RequestBody:
             return
         cap = hop.profile.request_cap if hop.profile.request_body else 0
         try:
-            size = expected_http_body_size(flow.request)
+            size = expected_body_size(flow.request)
         except ValueError:
             size = -1
         if size == 0 and not flow.request.is_http2:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from proxy_addons.audit.record import Json, LineKind, Record, render_members
+from proxy_addons.audit.record import LineKind, Record, render_members
 
 GENESIS = "0" * 64
 MAX_LINE = 1 << 20
@@ -110,28 +110,29 @@ def parse_head(text: str) -> Head:
 
 def seal_line(chain: str, head: Head, time: str, record: Record) -> tuple[bytes, Head]:
     """The line for `record` that follows `head`, and the head it makes."""
-    return _seal(_open(chain, head, time, record.kind, record.render()), head)
+    return _seal(_open(chain, head, time, record.kind, record.render_text()), head)
 
 
 def seal_checkpoint(
     chain: str, head: Head, time: str, reason: CheckpointReason, key_id: str, sign: SignFunction
 ) -> tuple[bytes, Head]:
     """The checkpoint line that follows `head` and vouches for everything up to it, and the head it makes."""
-    text = _open(chain, head, time, LineKind.CHECKPOINT, {"reason": reason.value, "key": key_id})
+    members = render_members({"reason": reason.value, "key": key_id})
+    text = _open(chain, head, time, LineKind.CHECKPOINT, members)
     signature = base64.b64encode(sign(f"{text}}}".encode())).decode()
     return _seal(f'{text},"signature":"{signature}"', head)
 
 
-def _open(chain: str, head: Head, time: str, kind: LineKind, members: Mapping[str, Json]) -> str:
+def _open(chain: str, head: Head, time: str, kind: LineKind, members: str) -> str:
     return (
-        f'{{"kind":"{kind.value}","chain":"{chain}","seq":{head.seq + 1},"time":"{time}",'
-        f'"prev":"{head.hash}",{render_members(members)}'
+        f'{{"kind":"{kind}","chain":"{chain}","seq":{head.seq + 1},"time":"{time}","prev":"{head.hash}",{members}'
     )
 
 
 def _seal(text: str, head: Head) -> tuple[bytes, Head]:
-    digest = sha256(f"{text}}}".encode()).hexdigest()
-    return f'{text},"hash":"{digest}"}}\n'.encode(), Head(head.seq + 1, digest)
+    body = text.encode()
+    digest = sha256(body + b"}").hexdigest()
+    return b'%b,"hash":"%b"}\n' % (body, digest.encode()), Head(head.seq + 1, digest)
 
 
 _PREFIX = re.compile(

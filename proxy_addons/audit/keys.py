@@ -65,6 +65,11 @@ class AuditKeys:
     public: PublicKey
     _signing: Ed25519PrivateKey = field(repr=False)
     _digest: bytes = field(repr=False)
+    _keyed: hmac.HMAC = field(init=False, repr=False, compare=False)
+    """The digest with its key taken in: a copy goes on from there, for half the cost."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_keyed", hmac.new(self._digest, digestmod="sha256"))
 
     @classmethod
     def generate(cls) -> Self:
@@ -107,8 +112,9 @@ class AuditKeys:
         """``hmac-sha256:`` and the first 32 hex digits of the keyed digest; None for no or an empty query."""
         if not query:
             return None
-        digest = hmac.digest(self._digest, query.encode("utf-8", "surrogatepass"), "sha256")
-        return f"hmac-sha256:{digest.hex()[:32]}"
+        keyed = self._keyed.copy()
+        keyed.update(query.encode("utf-8", "surrogatepass"))
+        return f"hmac-sha256:{keyed.hexdigest()[:32]}"
 
     def _render_signing(self) -> bytes:
         return self._signing.private_bytes(

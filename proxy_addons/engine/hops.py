@@ -14,6 +14,7 @@ from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import Layer
 
+from proxy_addons.audit.record import Addresses
 from proxy_addons.dial import DialReport, Judged
 from proxy_addons.engine.places import Place
 from proxy_addons.engine.request_line import RequestLine
@@ -258,6 +259,8 @@ class Origin(Server):
     report: DialReport | None = None
     policy: str | None = None
     """Version of the profile under which its peer was judged: no other may use it."""
+    audited: tuple[DialReport, Addresses] | None = None
+    """A report, and what audit lines say of it."""
     failure: Verdict | None = None
     """Why it could not be opened."""
     was_reset: bool = False

@@ -1,38 +1,53 @@
 """mitmproxy's own small helpers in fewer steps: the same results, asked for some hundred times a hop.
 
-Headers   a look-up converted and compared every name anew through four calls; here it is one pass over the fields
+Headers   a look-up converted and compared every name anew through four calls; here names are indexed once
+framing   the size of a body, and whether a connection stays open, were worked out six times a hop
 options   a value was copied deeply each time it was read; plain values cannot change
 hooks     the argument's name was looked up in the dataclass machinery for each event
-identity  connections were compared by their identifiers, through an abstract base class; none is ever copied here
+identity  connections were compared by their identifiers, through an abstract base class; none is ever copied here.
+          An identifier was 16 random octets, as text
 contexts  a fork made a whole server connection, identifier and all, and threw it away
 
 Together a fifth of a kept-alive hop. Equality with stock: tests/proxy_addons/engine/test_lean.py.
 """
 
 import copy
-from collections.abc import Callable
+import itertools
+import re
 from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any
 
-from mitmproxy import connection, hooks, http, optmanager
+from mitmproxy import connection, flow, hooks, http, optmanager
+from mitmproxy.net.http import http1
+from mitmproxy.net.http.http1 import read
 from mitmproxy.proxy import commands, context, events, layer
 
 from proxy_addons.engine import lean_layers
 
+_INDEX = "fetchd.index"
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 """Types whose values cannot change: what a deep copy of them is, is the value itself."""
 
 
+def values_by_name(headers: http.Headers) -> dict[bytes, list[bytes]]:
+    """The values of each field by its name in lower case: made once for a tuple of fields, which cannot change."""
+    fields = headers.fields
+    known: tuple[Any, dict[bytes, list[bytes]]] | None = headers.__dict__.get(_INDEX)
+    if known is not None and known[0] is fields:
+        return known[1]
+    index: dict[bytes, list[bytes]] = {}
+    for name, value in fields:
+        index.setdefault(name.lower(), []).append(value)
+    if type(fields) is tuple:
+        headers.__dict__[_INDEX] = (fields, index)
+    return index
+
+
 def get_all(self: http.Headers, name: str | bytes) -> list[str]:
     """`Headers.get_all`: every value of a field, decoded."""
-    key = _key(name)
-    size = len(key)
-    return [
-        value.decode("utf-8", "surrogateescape")
-        for field, value in self.fields
-        if len(field) == size and field.lower() == key
-    ]
+    found = values_by_name(self).get(_key(name))
+    return [value.decode("utf-8", "surrogateescape") for value in found] if found else []
 
 
 def get_folded(self: http.Headers, name: str | bytes) -> str:
@@ -53,14 +68,51 @@ def get_or_default(self: http.Headers, name: str | bytes, default: Any = None) -
 
 def has_field(self: http.Headers, name: object) -> bool:
     """`name in headers`."""
-    key = _key(name)  # any other type raises, as in stock
-    size = len(key)
-    return any(len(field) == size and field.lower() == key for field, _ in self.fields)
+    return _key(name) in values_by_name(self)  # type: ignore[arg-type]  # any other type raises, as in stock
 
 
 @lru_cache(maxsize=256)  # of the few names that code asks for
 def _key(name: str | bytes) -> bytes:
     return (name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")).lower()
+
+
+def expected_body_size(request: http.Request, response: http.Response | None = None) -> int | None:
+    """`expected_http_body_size`, the two commonest shapes first: no framing fields, and one plain length."""
+    index = values_by_name((response or request).headers)
+    lengths = index.get(b"content-length")
+    if b"transfer-encoding" in index or (lengths and not (len(lengths) == 1 and _LENGTH.fullmatch(lengths[0]))):
+        return read.expected_http_body_size(request, response)
+    if response is not None:
+        method, status = request.data.method.upper(), response.status_code
+        if method == b"HEAD" or 100 <= status <= 199 or status in (204, 304):
+            return 0
+        if 200 <= status <= 299 and method == b"CONNECT":
+            return 0
+    if lengths:
+        return int(lengths[0])
+    return 0 if response is None else -1
+
+
+def closes(http_version: str | bytes, headers: http.Headers) -> bool:
+    """`connection_close`: whether a message is the last on its connection."""
+    if b"connection" in values_by_name(headers):
+        return bool(read.connection_close(http_version, headers))
+    return http_version not in _PERSISTENT
+
+
+_LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
+_PERSISTENT = ("HTTP/1.1", b"HTTP/1.1", "HTTP/2.0", b"HTTP/2.0")
+
+
+class Identifiers:
+    """In place of the module `uuid` in mitmproxy: flows and connections are told apart within this process only."""
+
+    _numbers = itertools.count(1)
+
+    @classmethod
+    def uuid4(cls) -> int:
+        """The next number; mitmproxy makes a text of it. A random one costs 8 µs, five of them a new connection."""
+        return next(cls._numbers)
 
 
 def current_value(self: Any) -> Any:
@@ -91,7 +143,7 @@ def _new(cls: type[Any], *_: Any, **__: Any) -> Any:
     return object.__new__(cls)
 
 
-REPLACED: tuple[tuple[type[Any], str, Callable[..., Any]], ...] = (
+REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (http.Headers, "get_all", get_all),
     (http.Headers, "get", get_or_default),
     (http.Headers, "__getitem__", get_folded),
@@ -105,8 +157,12 @@ REPLACED: tuple[tuple[type[Any], str, Callable[..., Any]], ...] = (
     (connection.Connection, "__eq__", object.__eq__),
     (context.Context, "fork", fork_context),
     (layer.Layer, "handle_event", lean_layers.handle_event),
+    (http1, "expected_http_body_size", expected_body_size),
+    (http1, "connection_close", closes),
+    (flow, "uuid", Identifiers),
+    (connection, "uuid", Identifiers),
 )
-"""(class of mitmproxy, name, what takes its place)."""
+"""(class or module of mitmproxy, name, what takes its place)."""
 
 
 def install_lean_helpers() -> None:
