@@ -7,6 +7,7 @@ one who started it. Each further line is a whole configuration whose rules repla
 """
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -247,6 +248,7 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
         gateway = Gateway(replace(spec, series=(log.series,)), log)
+        gc.freeze()  # what is there now stays: collections need not look at it again and again
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)

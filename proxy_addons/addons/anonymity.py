@@ -8,6 +8,7 @@ from mitmproxy import http
 
 from proxy_addons.addons.integrity import nominated_fields, nominates_framing, transfer_coding_is_plain
 from proxy_addons.engine.hops import Hop, hop_of
+from proxy_addons.engine.lean import headers_of
 from proxy_addons.engine.stream import upstream_failed
 from proxy_addons.policy.hosts import matches_any
 from proxy_addons.policy.targets import Target
@@ -75,7 +76,7 @@ def outgoing_request(request: http.Request, hop: Hop, target: Target) -> http.Re
         target.authority.encode("ascii") if over_h2 else b"",
         target.request_path.encode("ascii"),
         b"HTTP/1.1" if data.http_version == b"HTTP/1.0" else data.http_version,
-        http.Headers(fields), data.content, None, data.timestamp_start, data.timestamp_end,
+        headers_of(fields), data.content, None, data.timestamp_start, data.timestamp_end,
     )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ def incoming_response(
         kept.append((b"Transfer-Encoding", b"chunked"))
     return http.Response(
         b"HTTP/1.1" if data.http_version == b"HTTP/1.0" else data.http_version,
-        data.status_code, data.reason, http.Headers(kept), data.content, None,
+        data.status_code, data.reason, headers_of(kept), data.content, None,
         data.timestamp_start, data.timestamp_end,
     )  # fmt: skip
 

@@ -5,12 +5,16 @@ N17  HTTP/1 readers hold a body to its Content-Length; h2 does not where a head 
 """
 
 import re
+import string
 
 from mitmproxy import http
 from mitmproxy.net.http.validate import parse_content_length, validate_headers
 
+from proxy_addons.engine.lean import is_plain_length, values_by_name
+
 _FOLD = b"\r\n "
 """How mitmproxy keeps the line break of a folded field."""
+_TOKEN_OCTETS = b"!#$%&'*+-.^_`|~" + (string.digits + string.ascii_letters).encode()
 _LINE_MARK = re.compile(rb"[\r\n\0]")
 
 
@@ -21,20 +25,34 @@ def is_clear_head(message: http.Message) -> bool:
     A folded value of an answer is unfolded here, as a proxy must (RFC 9112, 5.2); folded requests are refused.
     """
     fields = message.headers.fields
+    values = b" ".join([value for _, value in fields])
     if isinstance(message, http.Response):
         if message.status_code < 200 and message.status_code != 101:
             return False
         if _LINE_MARK.search(message.data.reason):
             return False
-        if any(_FOLD in value for _, value in fields):
+        if _FOLD in values:
             fields = message.headers.fields = tuple(
                 (name, value.replace(_FOLD, b" ")) for name, value in fields
             )
+            values = b" ".join([value for _, value in fields])
+    return _is_valid(message) and _LINE_MARK.search(values) is None
+
+
+def _is_valid(message: http.Message) -> bool:
+    """Stock's `validate_headers`, which is asked itself where framing is out of the common."""
+    names = [name for name, _ in message.headers.fields]
+    if b"".join(names).translate(None, _TOKEN_OCTETS) or not all(names):
+        return False
+    index = values_by_name(message.headers)
+    lengths = index.get(b"content-length", ())
+    if b"transfer-encoding" not in index and len(lengths) <= 1 and all(map(is_plain_length, lengths)):
+        return True
     try:
         validate_headers(message)
     except ValueError:
         return False
-    return _LINE_MARK.search(b" ".join([value for _, value in fields])) is None
+    return True
 
 
 class OwedBody:
@@ -47,8 +65,12 @@ class OwedBody:
 
     def declare(self, message: http.Message) -> None:
         """The head is here; one without a readable length owes nothing."""
+        lengths = values_by_name(message.headers).get(b"content-length")
+        if lengths is None:
+            self._left = 0
+            return
         try:
-            self._left = parse_content_length(message.headers.get("content-length", ""))
+            self._left = parse_content_length(b", ".join(lengths))
         except ValueError:
             self._left = 0
 

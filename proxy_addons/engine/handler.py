@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from mitmproxy import flow, http
 from mitmproxy.connection import Connection, ConnectionState, Server
-from mitmproxy.proxy import commands, events, mode_servers, mode_specs, server
+from mitmproxy.proxy import commands, events, layer, mode_servers, mode_specs, server
 from mitmproxy.proxy.layers import modes
 
 from proxy_addons.engine.dispatcher import Dispatcher
@@ -53,6 +53,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         writer.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER)
         self.session = Session(self.client, entry, self, recorder)
         self.layer = modes.HttpProxy(self.layer.context)
+        self._has_first_layer = False
         self.timeout_watchdog: IdleWatchdog = IdleWatchdog(
             master.options.tcp_timeout, self.on_timeout, self._has_request
         )
@@ -133,7 +134,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self._client_writer.transport.abort()
 
     def _has_request(self) -> bool:
-        return any(layer.has_request() for layer in self.session.http_layers)
+        return any(view.has_request() for view in self.session.http_layers)
 
     def _close_client(self, why: str) -> None:
         io = self.transports[self.client]
@@ -197,8 +198,16 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                     self._obey(command)
         if self._unsent:
             self._write_unsent()
+        if not self._has_first_layer:
+            self._find_first_layer()
         if self.session.pipe is not None:
             self._shorten(self.session.pipe)
+
+    def _find_first_layer(self) -> None:
+        """Once it is known what the client speaks, the layers that asked for it only hand events on."""
+        above = getattr(self.layer._handle_event, "__self__", None)
+        if isinstance(above, layer.NextLayer) and above.layer is not None and above._paused is None:
+            self.layer, self._has_first_layer = above.layer, True
 
     def _shorten(self, pipe: Pipe) -> None:
         """Within a tunnel the layers of the CONNECT only copy: feed the layer inside it (a fifth of a hop's cost)."""
@@ -285,10 +294,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     async def drain_writers(self) -> None:
         """Called by each reader after each chunk: wait here, and the peer's bytes stay in its kernel."""
-        for peer in self.transports.values():
-            if _is_behind(peer):
-                await super().drain_writers()
-                break
+        if any(map(_is_behind, self.transports.values())):
+            await super().drain_writers()
         io = self.transports.get(self.client)
         if io is None:
             return
@@ -303,10 +310,10 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     def _client_must_wait(self) -> bool:
         return self.client in self.transports and any(
-            layer.most_queued() > MAX_QUEUED_EVENTS
-            or layer.uploads_held() > MAX_H2_BUFFER
-            or layer.sent_ahead() > MAX_HEAD_BYTES
-            for layer in self.session.http_layers
+            view.most_queued() > MAX_QUEUED_EVENTS
+            or view.uploads_held() > MAX_H2_BUFFER
+            or view.sent_ahead() > MAX_HEAD_BYTES
+            for view in self.session.http_layers
         )
 
     def _origin_must_wait(self, origin: Connection) -> bool:
@@ -316,8 +323,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         # Streams of an HTTP/2 origin wait one by one (GateHttp2Client): some may have to end for others to go on.
         allowed = MAX_WAITING_FRAMES if origin.alpn == b"h2" else 0
         return any(
-            (hook_waits and layer.most_answers_queued() >= allowed) or layer.h2_buffered() > MAX_H2_BUFFER
-            for layer in self.session.http_layers
+            (hook_waits and view.most_answers_queued() >= allowed) or view.h2_buffered() > MAX_H2_BUFFER
+            for view in self.session.http_layers
         )
 
     def log(self, message: str, level: int = logging.INFO, exc_info: Any = None) -> None:

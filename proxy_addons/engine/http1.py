@@ -6,6 +6,7 @@ N14  heads had no bound: 64 KiB both ways; nor had what a client sends ahead of 
 """
 
 import re
+import time
 from typing import Any, cast
 
 from h11._readers import ContentLengthReader, Http10Reader
@@ -18,13 +19,13 @@ from mitmproxy.proxy.layers.http._events import ErrorCode, HttpEvent, RequestHea
 
 from proxy_addons.engine.chunked import ChunkedReader
 from proxy_addons.engine.hops import HttpLayerView, Origin, Session
+from proxy_addons.engine.lean import expected_body_size, read_fields
 from proxy_addons.engine.refusals import not_http, refuse_bytes
 from proxy_addons.engine.request_line import RequestLine, TargetForm, parse_request_line
 from proxy_addons.policy.limits import CLIENT_HEAD_SECONDS, MAX_HEAD_BYTES
 from proxy_addons.policy.verdicts import Verdict
 
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r]")
-_PLACEHOLDER_LINE = b"GET / HTTP/1.1"
 NOWHERE = "invalid.invalid"
 """The host of a request whose target names none; such a hop is always refused, and never dialled."""
 
@@ -38,7 +39,8 @@ class _Unpaused(_http1.Http1Connection):
             return self.send(event)
         if isinstance(event, events.DataReceived) and self.state != self.passthrough:
             self.buf += event.data
-        return cast(layer.CommandGenerator[None], self.state(event))
+        steps: layer.CommandGenerator[None] = self.state(event)
+        return steps
 
 
 class GateHttp1Server(_Unpaused, _http1.Http1Server):
@@ -77,15 +79,15 @@ class GateHttp1Server(_Unpaused, _http1.Http1Server):
             yield from self._refuse(not_http("malformed request line"))
             return
         try:
-            self.request = http1.read_request_head([_PLACEHOLDER_LINE, *(bytes(x) for x in lines[1:])])
-            size = http1.expected_http_body_size(self.request)
+            headers = read_fields([bytes(x) for x in lines[1:]])
+            self.request = _request(line, headers)
+            size = expected_body_size(self.request)
         except ValueError:
             yield from self._refuse(not_http("malformed request head"))
             return
         session = session_of(self.context)
         if session is not None:
             session.line = line
-        _address(self.request, line)
         yield ReceiveHttp(RequestHeaders(self.stream_id, self.request, size == 0))
         self.body_reader = make_body_reader(size)
         self.state = self.read_body
@@ -106,7 +108,8 @@ class GateHttp1Server(_Unpaused, _http1.Http1Server):
             session = session_of(self.context)
             if session is not None:
                 session.control.reset_client()
-        yield from super().send(event)
+        steps: layer.CommandGenerator[None] = super().send(event)
+        return steps
 
     def _ends_by_close(self) -> bool:
         if self.request is None or self.response is None or self.request.data.http_version != b"HTTP/1.0":
@@ -148,7 +151,8 @@ class GateHttp1Client(_Unpaused, _http1.Http1Client):
             event = RequestHeaders(
                 event.stream_id, _as_http1(event.request, event.end_stream), event.end_stream
             )
-        yield from super().send(event)
+        steps: layer.CommandGenerator[None] = super().send(event)
+        return steps
 
     def mark_done(self, *, request: bool = False, response: bool = False) -> layer.CommandGenerator[None]:
         """Of several idle connections that h2 streams opened side by side to one origin, one is kept."""
@@ -225,23 +229,23 @@ def session_of(context: context.Context) -> Session | None:
     return above.session if above is not None else None
 
 
-def _address(request: http.Request, line: RequestLine) -> None:
-    """Put the request line, as our parser read it, into mitmproxy's request."""
-    data = request.data
-    data.method = line.method.encode("ascii")
-    data.http_version = line.version.encode("ascii")
+def _request(line: RequestLine, headers: http.Headers) -> http.Request:
+    """mitmproxy's request, its line as our parser read it."""
     target = line.target
+    host, port, scheme, authority, path = NOWHERE, 0, b"http", b"", b"/"
     if line.form is TargetForm.ORIGIN:
-        data.path = line.raw_target.encode("utf-8", "surrogateescape")
-        data.host, data.scheme = NOWHERE, b"http"
+        path = line.raw_target.encode("utf-8", "surrogateescape")
     elif target is not None and target.host and target.port is not None:
         # "." alone is a host and no DNS name; an empty one would make mitmproxy look at the Host field.
-        data.host, data.port = target.dns_name or NOWHERE, target.port
-        data.scheme = b"" if line.form is TargetForm.AUTHORITY else target.scheme.encode("ascii")
-        data.authority = target.authority.encode("ascii") if line.form is TargetForm.AUTHORITY else b""
-        data.path = b"" if line.form is TargetForm.AUTHORITY else target.request_path.encode("ascii")
-    else:
-        data.host, data.port, data.scheme = NOWHERE, 0, b"http"
+        host, port = target.dns_name or NOWHERE, target.port
+        if line.form is TargetForm.AUTHORITY:
+            scheme, authority, path = b"", target.authority.encode("ascii"), b""
+        else:
+            scheme, path = target.scheme.encode("ascii"), target.request_path.encode("ascii")
+    return http.Request(
+        host, port, line.method.encode("ascii"), scheme, authority, path, line.version.encode("ascii"),
+        headers, None, None, time.time(), None,
+    )  # fmt: skip
 
 
 def _as_http1(request: http.Request, ends: bool) -> http.Request:

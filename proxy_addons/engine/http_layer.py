@@ -22,7 +22,7 @@ from mitmproxy.proxy.layers.http import (
 )
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import RequestData, RequestHeaders, ResponseData
-from mitmproxy.proxy.layers.http._http2 import Http2Client, Http2Connection, Http2Server
+from mitmproxy.proxy.layers.http._http2 import Http2Connection, Http2Server
 
 from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
@@ -78,12 +78,12 @@ class GateHttpLayer(HttpLayer):
     def sent_ahead(self) -> int:
         """Bytes held of an HTTP/1 client that does not wait for its answers (N14)."""
         server = self.connections.get(self.context.client)
-        return server.sent_ahead if isinstance(server, GateHttp1Server) else 0
+        return server.sent_ahead if type(server) is GateHttp1Server else 0
 
     def h2_buffered(self) -> int:
         """Bytes held for a client that does not open its HTTP/2 windows (N6)."""
         server = self.connections.get(self.context.client)
-        return _unsent(server) if isinstance(server, Http2Server) else 0
+        return 0 if type(server) is GateHttp1Server or not isinstance(server, Http2Server) else _unsent(server)
 
     def uploads_held(self) -> int:
         """Bytes of request bodies held: by all paused streams, and for origins that do not open their windows."""
@@ -94,7 +94,7 @@ class GateHttpLayer(HttpLayer):
             if isinstance(event, RequestData)
         )
         tops = (top.context.layers[-1] for top in self.connections.values())
-        return queued + sum(_unsent(client) for client in tops if isinstance(client, Http2Client))
+        return queued + sum(_unsent(client) for client in tops if type(client) is GateHttp2Client)
 
     def has_idle_twin(self, origin: Origin) -> bool:
         """Whether another idle HTTP/1 connection goes to the same place."""
@@ -238,7 +238,7 @@ class GateHttpLayer(HttpLayer):
 
     def _purge(self) -> None:
         """Forget upstream connections that are closed, or could not be opened (N10, N11)."""
-        for connection in [one for one in self.connections if isinstance(one, Origin) and self._is_gone(one)]:
+        for connection in [one for one in self.connections if type(one) is Origin and self._is_gone(one)]:
             del self.connections[connection]
 
     def _is_gone(self, origin: Origin) -> bool:

@@ -14,6 +14,7 @@ Together a fifth of a kept-alive hop. Equality with stock: tests/proxy_addons/en
 import copy
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any
@@ -80,7 +81,7 @@ def expected_body_size(request: http.Request, response: http.Response | None = N
     """`expected_http_body_size`, the two commonest shapes first: no framing fields, and one plain length."""
     index = values_by_name((response or request).headers)
     lengths = index.get(b"content-length")
-    if b"transfer-encoding" in index or (lengths and not (len(lengths) == 1 and _LENGTH.fullmatch(lengths[0]))):
+    if b"transfer-encoding" in index or (lengths and not (len(lengths) == 1 and is_plain_length(lengths[0]))):
         return read.expected_http_body_size(request, response)
     if response is not None:
         method, status = request.data.method.upper(), response.status_code
@@ -98,6 +99,32 @@ def closes(http_version: str | bytes, headers: http.Headers) -> bool:
     if b"connection" in values_by_name(headers):
         return bool(read.connection_close(http_version, headers))
     return http_version not in _PERSISTENT
+
+
+def read_fields(lines: list[bytes]) -> http.Headers:
+    """`_read_headers`: the fields of a head. What is folded or malformed is stock's to judge."""
+    fields = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or line[0] in b" \t":
+            return _stock_read_fields(lines)
+        fields.append((name, value.strip()))
+    return headers_of(fields)
+
+
+_stock_read_fields = read._read_headers
+
+
+def headers_of(fields: Iterable[tuple[bytes, bytes]]) -> http.Headers:
+    """`http.Headers(fields)`, which looks at the type of each name and value."""
+    headers = http.Headers.__new__(http.Headers)
+    headers.fields = tuple(fields)
+    return headers
+
+
+def is_plain_length(value: bytes) -> bool:
+    """Whether a Content-Length value is a number as it should be written, of at most 18 digits."""
+    return _LENGTH.fullmatch(value) is not None
 
 
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
@@ -159,6 +186,7 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (layer.Layer, "handle_event", lean_layers.handle_event),
     (http1, "expected_http_body_size", expected_body_size),
     (http1, "connection_close", closes),
+    (read, "_read_headers", read_fields),
     (flow, "uuid", Identifiers),
     (connection, "uuid", Identifiers),
 )

@@ -34,6 +34,7 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
                         "send_response", "passthrough")),
     (mhttp.HttpLayer, ("make_stream", "get_connection", "event_to_child")),
     (mhttp, ("HttpClient", "tls")),
+    (mhttp.HttpStream, ("_handle_event", "state_wait_for_request_headers", "state_consume_request_body")),
     (mtls, ("ServerTLSLayer",)),
     (mtls.TLSLayer, ("handle_event", "event_to_child", "tls_interact", "receive_data", "send_data")),
     (websocket, ("WebsocketLayer",)),
@@ -57,8 +58,10 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
 )  # fmt: skip
 """Every name of mitmproxy that something here overrides or reaches for."""
 
-FORBIDDEN_OPTIONS = ("emudhra", "emudhra_old", "ssl_insecure", "rawtcp", "request_client_cert")
-"""Options that open a side door (N13, raw tunnels, unverified origins); each must be off."""
+FORBIDDEN_OPTIONS = (
+    "emudhra", "emudhra_old", "ssl_insecure", "rawtcp", "request_client_cert", "store_streamed_bodies",
+)  # fmt: skip
+"""Options that open a side door (N13, raw tunnels, unverified origins, bodies kept whole); each must be off."""
 
 
 class IncompatibleMitmproxyError(RuntimeError):

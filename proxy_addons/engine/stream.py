@@ -69,10 +69,19 @@ class GetJudgedConnection(mhttp.GetHttpConnection):
     def connection_spec_matches(self, connection: Connection) -> bool:
         """As stock, and under the same rules."""
         return (
-            isinstance(connection, Origin)
+            type(connection) is Origin
             and connection.policy == self.policy
             and super().connection_spec_matches(connection)
         )
+
+
+_OF_REQUEST = frozenset({RequestHeaders, RequestData, RequestEndOfMessage})
+_OF_ANSWER = frozenset({ResponseHeaders, ResponseData, ResponseEndOfMessage})
+"""The events that stock hands to the state of either side."""
+
+
+def _nothing() -> layer.CommandGenerator[None]:
+    yield from ()
 
 
 class GateStream(HttpStream):
@@ -93,17 +102,21 @@ class GateStream(HttpStream):
     # --- requests ------------------------------------------------------------------------------------------------
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        kind = type(event)
+        if kind in _OF_REQUEST or kind in _OF_ANSWER:
+            if isinstance(event, (RequestData, ResponseData)) and not event.data:
+                return _nothing()  # an empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body
+            if self._ends_short(event):
+                return self._answer()
+            state = self.client_state if kind in _OF_REQUEST else self.server_state
+            steps: layer.CommandGenerator[None] = state(event)
+            return steps
         if isinstance(event, HopTimeUp):
-            yield from self._time_up()
-            return
+            return self._time_up()
         if isinstance(event, (RequestTrailers, ResponseTrailers)):
-            return  # N3
-        if isinstance(event, (RequestData, ResponseData)) and not event.data:
-            return  # an empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body
-        if self._ends_short(event):
-            yield from self._answer()
-            return
-        yield from super()._handle_event(event)
+            return _nothing()  # N3
+        other: layer.CommandGenerator[None] = super()._handle_event(event)
+        return other
 
     def _ends_short(self, event: events.Event) -> bool:
         """Whether `event` ends a body before its declared length (N17); the hop is then refused."""
@@ -184,7 +197,7 @@ class GateStream(HttpStream):
         connection, error = yield GetJudgedConnection(
             (target.dns_name, target.port), target.scheme == "https", None, "tcp", hop.profile.version
         )
-        if error is None and not isinstance(connection, Origin):
+        if error is None and type(connection) is not Origin:
             hop.refuse(INTERNAL)
         elif error is not None:
             hop.refuse(self._why_not_connected())
@@ -214,7 +227,7 @@ class GateStream(HttpStream):
 
     def state_stream_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A counting callable that refuses must end in an answer, not in a dropped chunk (N15)."""
-        yield from self._guarded(super().state_stream_request_body(event))
+        yield from self._guarded(self._until_refused(super().state_stream_request_body(event)))
 
     # --- answers -------------------------------------------------------------------------------------------------
 
@@ -229,11 +242,18 @@ class GateStream(HttpStream):
 
     def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Stock drops a chunk whose callable raised, and the body then ends normally (N15)."""
-        yield from self._guarded(super().state_stream_response_body(event))
+        response = self.flow.response
+        if type(event) is ResponseData and response is not None and callable(response.stream):
+            return self._guarded(self._stream_piece(response.stream, event.data))
+        return self._guarded(self._until_refused(super().state_stream_response_body(event)))
+
+    def _stream_piece(self, count: Any, data: bytes) -> layer.CommandGenerator[None]:
+        """Stock's step for one piece of a body whose callable gives bytes, as ours do; no copy is kept."""
+        yield mhttp.SendHttp(ResponseData(self.stream_id, count(data)), self.context.client)
 
     def _guarded(self, steps: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
         try:
-            yield from self._until_refused(steps)
+            yield from steps
         except RefusedBody:
             yield from self._answer()
         except Exception:  # noqa: BLE001 (law 5)
@@ -278,17 +298,17 @@ class GateStream(HttpStream):
 
     def check_killed(self, emit_error_hook: bool) -> layer.CommandGenerator[bool]:
         """Asked by mitmproxy after every hook."""
-        gone = any(isinstance(event, RequestProtocolError) for event in self._paused_event_queue)
-        if (
-            self.hop.refused
-            and not self.hop.answered
-            and not gone
-            and self.client_state != self.state_errored
-        ):
+        if self.hop.refused and self._can_be_answered():
             yield from self._answer()
             return True
         self._start_timer()
+        if self.flow.error is None and not self._paused_event_queue:
+            return False  # there is nothing that stock would look at
         return bool((yield from super().check_killed(emit_error_hook)))
+
+    def _can_be_answered(self) -> bool:
+        gone = any(isinstance(event, RequestProtocolError) for event in self._paused_event_queue)
+        return not self.hop.answered and not gone and self.client_state != self.state_errored
 
     def handle_protocol_error(
         self, event: RequestProtocolError | ResponseProtocolError

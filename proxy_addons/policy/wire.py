@@ -130,15 +130,19 @@ def render_refusal(
 def render_allowed_fields(context: HopContext, removed: Sequence[str] = ()) -> Fields:
     """The fields that an origin's answer carries. `removed`: request fields that were taken away."""
     fields = [
-        (VERDICT.encode(), Outcome.ALLOWED.value.encode()),
-        (ID.encode(), _printable(context.fetch_id).encode()),
-        (POLICY.encode(), _printable(context.policy).encode()),
+        _ALLOWED_FIELD,
+        (_ID, _printable(context.fetch_id).encode()),
+        (_POLICY, _printable(context.policy).encode()),
     ]
     if context.audit is not None:
-        fields.append((AUDIT.encode(), _printable(context.audit).encode()))
+        fields.append((_AUDIT, _printable(context.audit).encode()))
     if removed:
-        fields.append((REMOVED.encode(), _printable(", ".join(removed)).encode()))
+        fields.append((_REMOVED, _printable(", ".join(removed)).encode()))
     return tuple(fields)
+
+
+_ALLOWED_FIELD = (VERDICT.encode(), Outcome.ALLOWED.value.encode())
+_ID, _POLICY, _AUDIT, _REMOVED = (name.encode() for name in (ID, POLICY, AUDIT, REMOVED))
 
 
 def parse_gateway_fields(fields: Iterable[tuple[bytes, bytes]]) -> GatewayVerdict | None:
