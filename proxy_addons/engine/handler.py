@@ -169,21 +169,19 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         return False
 
     async def server_event(self, event: events.Event) -> None:
-        """As in mitmproxy, with inline hooks; see the module docstring.
-
-        There is no await in here, so one event ends before the next begins: stock's lock is for eager tasks.
-        """
-        if self._dead and not isinstance(event, events.ConnectionClosed):
-            return
-        self.timeout_watchdog.register_activity()
-        try:
-            self._run(event)
-        except Exception:  # law 5: a layer crashed; its state machine must not be fed again
-            logger.exception("a layer crashed; connection dropped")
-            self._write_unsent(self.client)
-            self._dead = True
-            self._tell_crash()
-            self.abort("layer crash")
+        """As in mitmproxy, with inline hooks; see the module docstring."""
+        async with self._server_event_lock:  # tasks are eager: one may begin, and bring an event, within an event
+            if self._dead and not isinstance(event, events.ConnectionClosed):
+                return
+            self.timeout_watchdog.register_activity()
+            try:
+                self._run(event)
+            except Exception:  # law 5: a layer crashed; its state machine must not be fed again
+                logger.exception("a layer crashed; connection dropped")
+                self._write_unsent(self.client)
+                self._dead = True
+                self._tell_crash()
+                self.abort("layer crash")
 
     def _run(self, event: events.Event) -> None:
         queue: deque[events.Event] = deque((event,))
