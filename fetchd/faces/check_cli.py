@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,7 +82,7 @@ def decide_finding(url: str, profile: Profile, lookup: NameLookup | None = None)
     if lookup is None or admission.verdict.refused or target is None or target.port is None:
         return Finding(url, admission.verdict, target)
     name = lookup.ask(target.dns_name, target.port)
-    verdict = replace(name.verdict, would_refuse=admission.verdict.would_refuse)
+    verdict = name.verdict._replace(would_refuse=admission.verdict.would_refuse)
     return Finding(url, verdict, target, name)
 
 

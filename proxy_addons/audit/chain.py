@@ -124,9 +124,7 @@ def seal_checkpoint(
 
 
 def _open(chain: str, head: Head, time: str, kind: LineKind, members: str) -> str:
-    return (
-        f'{{"kind":"{kind}","chain":"{chain}","seq":{head.seq + 1},"time":"{time}","prev":"{head.hash}",{members}'
-    )
+    return f'{{"kind":"{kind}","chain":"{chain}","seq":{head.seq + 1},"time":"{time}","prev":"{head.hash}",{members}'
 
 
 def _seal(text: str, head: Head) -> tuple[bytes, Head]:

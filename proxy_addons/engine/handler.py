@@ -170,7 +170,9 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     async def server_event(self, event: events.Event) -> None:
         """As in mitmproxy, with inline hooks; see the module docstring."""
-        async with self._server_event_lock:  # tasks are eager: one may begin, and bring an event, within an event
+        async with (
+            self._server_event_lock
+        ):  # tasks are eager: one may begin, and bring an event, within an event
             if self._dead and not isinstance(event, events.ConnectionClosed):
                 return
             self.timeout_watchdog.register_activity()

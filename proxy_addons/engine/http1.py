@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from h11._readers import ContentLengthReader, Http10Reader
 from mitmproxy import http
-from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp

@@ -83,7 +83,9 @@ class GateHttpLayer(HttpLayer):
     def h2_buffered(self) -> int:
         """Bytes held for a client that does not open its HTTP/2 windows (N6)."""
         server = self.connections.get(self.context.client)
-        return 0 if type(server) is GateHttp1Server or not isinstance(server, Http2Server) else _unsent(server)
+        return (
+            0 if type(server) is GateHttp1Server or not isinstance(server, Http2Server) else _unsent(server)
+        )
 
     def uploads_held(self) -> int:
         """Bytes of request bodies held: by all paused streams, and for origins that do not open their windows."""
@@ -159,16 +161,15 @@ class GateHttpLayer(HttpLayer):
     def _feed(self, child: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
         """Stock's `event_to_child`, step for step, the commands of HTTP first: they are nine in ten."""
         for command in child.handle_event(event):
-            kind = type(command)
-            if kind is SendHttp:
+            if type(command) is SendHttp:
                 yield from self.event_to_child(self.connections[command.connection], command.event)
-            elif kind is ReceiveHttp:
+            elif type(command) is ReceiveHttp:
                 if type(command.event) is RequestHeaders:
                     yield from self.make_stream(command.event.stream_id)
                 stream = self.streams.get(command.event.stream_id)
                 if stream is not None:  # else: more of a stream that we are done with
                     yield from self.event_to_child(stream, command.event)
-            elif kind is commands.SendData:
+            elif type(command) is commands.SendData:
                 yield command
             else:
                 yield from self._obey(child, command)

@@ -69,7 +69,7 @@ def get_or_default(self: http.Headers, name: str | bytes, default: Any = None) -
 
 def has_field(self: http.Headers, name: object) -> bool:
     """`name in headers`."""
-    return _key(name) in values_by_name(self)  # type: ignore[arg-type]  # any other type raises, as in stock
+    return _key(name) in values_by_name(self)  # any other type raises, as in stock
 
 
 @lru_cache(maxsize=256)  # of the few names that code asks for

@@ -59,7 +59,8 @@ def _go_on(self: layer.Layer, reply: Any) -> layer.CommandGenerator[None]:
                 yield command
                 return
             yield command
-        if self._paused is not None or not self._paused_event_queue:
+        # Meanwhile an event within a step may have made the layer wait.
+        if self._paused is not None or not self._paused_event_queue:  # type: ignore[redundant-expr]
             return
         steps = self._handle_event(self._paused_event_queue.popleft())
         rest = chain(steps)
@@ -67,15 +68,14 @@ def _go_on(self: layer.Layer, reply: Any) -> layer.CommandGenerator[None]:
 
 def has_output(tls: SSL.Connection) -> bool:
     """Whether there are records to be sent to the peer."""
-    return bool(_OPENSSL.BIO_get_mem_data(tls._from_ssl, _WHERE) > 0)  # type: ignore[attr-defined]
+    return bool(_OPENSSL.BIO_get_mem_data(tls._from_ssl, _WHERE) > 0)
 
 
 def has_input(tls: SSL.Connection) -> bool:
     """Whether a further read may give something. OpenSSL takes record by record out of what has come (it does not
     read ahead), so what is neither decrypted nor waiting there is at most a part of one.
     """
-    decrypted = _OPENSSL.SSL_pending(tls._ssl)  # type: ignore[attr-defined]
-    return bool(decrypted > 0 or _OPENSSL.BIO_get_mem_data(tls._into_ssl, _WHERE) > 0)  # type: ignore[attr-defined]
+    return bool(_OPENSSL.SSL_pending(tls._ssl) > 0 or _OPENSSL.BIO_get_mem_data(tls._into_ssl, _WHERE) > 0)
 
 
 class LeanTlsLayer(TLSLayer):

@@ -18,6 +18,7 @@ from mitmproxy.proxy.layers import websocket
 from mitmproxy.proxy.layers.http import _http1, _http2, _http_h2
 
 from proxy_addons.engine import lean
+from proxy_addons.engine.client_hello import parse_client_hello
 from proxy_addons.engine.hops import Origin
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server, make_body_reader, make_error_response
 from proxy_addons.engine.http2 import GateHttp2Client, GateHttp2Server, parse_request_headers
@@ -35,7 +36,7 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (mhttp.HttpLayer, ("make_stream", "get_connection", "event_to_child")),
     (mhttp, ("HttpClient", "tls")),
     (mhttp.HttpStream, ("_handle_event", "state_wait_for_request_headers", "state_consume_request_body")),
-    (mtls, ("ServerTLSLayer",)),
+    (mtls, ("ServerTLSLayer", "parse_client_hello", "get_client_hello")),
     (mtls.TLSLayer, ("handle_event", "event_to_child", "tls_interact", "receive_data", "send_data")),
     (websocket, ("WebsocketLayer",)),
     (_http1, ("make_body_reader", "make_error_response", "ChunkedReader", "Http10Reader", "ContentLengthReader")),
@@ -50,7 +51,8 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (mode_servers.ProxyConnectionHandler, ("handle_hook",)),
     (addonmanager.AddonManager, ("handle_lifecycle", "trigger_event", "trigger", "invoke_addon_sync")),
     (tlsconfig.TlsConfig, ("tls_start_client", "tls_start_server", "get_cert", "request")),
-    (tlsconfig, ("_default_ciphers",)),
+    (tlsconfig, ("_default_ciphers", "DEFAULT_HOSTFLAGS")),
+    (net_tls, ("create_proxy_server_context",)),
     (net_tls.create_client_proxy_context, ("__wrapped__",)),
     (http.MessageData, ("__post_init__",)),
     (optmanager._Option, ("value", "_default")),
@@ -83,6 +85,7 @@ def install_overrides() -> None:
     _http2.parse_h2_request_headers = parse_request_headers
     mhttp.HttpClient = GateHttpClient  # type: ignore[misc]
     mtls.ServerTLSLayer = GateServerTlsLayer  # type: ignore[misc]
+    mtls.parse_client_hello = parse_client_hello
     mhttp.Server = Origin  # type: ignore[misc]
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.

@@ -16,7 +16,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from mitmproxy import certs, ctx, tls
+from mitmproxy import certs, connection, ctx, tls
 from mitmproxy.addons import tlsconfig
 from mitmproxy.net import tls as net_tls
 from mitmproxy.proxy import layer
@@ -24,6 +24,7 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.tls import ClientTLSLayer
 from OpenSSL import SSL
 
+from proxy_addons.engine.client_hello import GateClientHello
 from proxy_addons.engine.lean_layers import LeanTlsLayer
 
 MAX_CONTEXTS = 1000
@@ -38,8 +39,8 @@ HTTP1 = (b"http/1.1",)
 HTTP1_AND_2 = (b"h2", b"http/1.1")
 """What is spoken over TLS, by ALPN name. Stock takes any HTTP name a client offers, h3 too, and crashes on it."""
 
+_OPENSSL: Any = SSL._lib  # type: ignore[attr-defined]
 _SERVER_NAME = re.compile(rb"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
-_SNI_EXTENSION = 0
 
 
 class GateClientTlsLayer(LeanTlsLayer, ClientTLSLayer):
@@ -66,6 +67,7 @@ class GateTls(tlsconfig.TlsConfig):
         self._issuers: tuple[certs.Cert, ...] = ()
         self._certificate, self._key = certificate, key
         self._contexts: OrderedDict[tuple[str | None, str | None], SSL.Context] = OrderedDict()
+        self._towards_origins: SSL.Context | None = None
 
     def configure(self, updated: set[str]) -> None:
         """Sign with what we were handed. Stock reads its confdir, and makes an authority where it finds none."""
@@ -96,10 +98,32 @@ class GateTls(tlsconfig.TlsConfig):
                 self._contexts.popitem(last=False)
         else:
             self._contexts.move_to_end(key)
-        connection = tls_start.ssl_conn = SSL.Connection(context)
+        secured = tls_start.ssl_conn = SSL.Connection(context)
         # HTTP/2 is not spoken to the proxy itself, only inside a tunnel.
-        connection.set_app_data(HTTP1 if over_listener else HTTP1_AND_2)
-        connection.set_accept_state()
+        secured.set_app_data(HTTP1 if over_listener else HTTP1_AND_2)
+        secured.set_accept_state()
+
+    def tls_start_server(self, tls_start: tls.TlsData) -> None:
+        """As stock, which reads a dozen options and looks its one context up by all of them for each connection."""
+        origin = tls_start.conn
+        assert isinstance(origin, connection.Server)
+        name = origin.sni
+        if not name or not _SERVER_NAME.fullmatch(name.encode()) or name[-1].isdigit():
+            super().tls_start_server(tls_start)  # no name that DNS can carry; an address, maybe
+            return
+        if self._towards_origins is None:
+            self._towards_origins = _make_origin_context()
+        secured = SSL.Connection(self._towards_origins)
+        host = name.encode("ascii")
+        parameters = _OPENSSL.SSL_get0_param(secured._ssl)
+        _OPENSSL.X509_VERIFY_PARAM_set_hostflags(parameters, tlsconfig.DEFAULT_HOSTFLAGS)
+        if _OPENSSL.X509_VERIFY_PARAM_set1_host(parameters, host, len(host)) != 1:
+            raise RuntimeError("the name to verify an origin by could not be set")
+        secured.set_tlsext_host_name(host)
+        if origin.alpn_offers:
+            secured.set_alpn_protos(list(origin.alpn_offers))
+        secured.set_connect_state()
+        tls_start.ssl_conn = secured
 
     def _make_context(self, where: Context, over_listener: bool) -> SSL.Context:
         files = None
@@ -129,6 +153,24 @@ class GateTls(tlsconfig.TlsConfig):
         return context
 
 
+def _make_origin_context() -> SSL.Context:
+    """The context of stock's `tls_start_server`: origins are verified, we show no certificate."""
+    minimum = net_tls.Version[ctx.options.tls_version_server_min]
+    made: SSL.Context = net_tls.create_proxy_server_context(
+        method=net_tls.Method.TLS_CLIENT_METHOD,
+        min_version=minimum,
+        max_version=net_tls.Version[ctx.options.tls_version_server_max],
+        cipher_list=tuple(tlsconfig._default_ciphers(minimum)),
+        ecdh_curve=None,
+        verify=net_tls.Verify.VERIFY_PEER,
+        ca_path=ctx.options.ssl_verify_upstream_trusted_confdir,
+        ca_pemfile=ctx.options.ssl_verify_upstream_trusted_ca,
+        client_cert=None,
+        legacy_server_connect=False,
+    )
+    return made
+
+
 def choose_protocol(connection: SSL.Connection, offered: list[bytes]) -> Any:
     """The first protocol a client offers that is spoken on this connection (RFC 7301)."""
     spoken = connection.get_app_data()
@@ -137,11 +179,6 @@ def choose_protocol(connection: SSL.Connection, offered: list[bytes]) -> Any:
 
 def read_server_name(hello: tls.ClientHello) -> str | None:
     """The only server name (RFC 6066, 3), or None when there is none, several, or no DNS name."""
-    extensions = getattr(hello._client_hello, "extensions", None)
-    found = (
-        [x.body.server_names for x in extensions.extensions if x.type == _SNI_EXTENSION] if extensions else []
-    )
-    if len(found) != 1 or len(found[0]) != 1 or found[0][0].name_type != 0:
-        return None
-    name: bytes = found[0][0].host_name
-    return name.decode("ascii") if _SERVER_NAME.fullmatch(name) else None
+    assert isinstance(hello, GateClientHello)
+    name = hello.host_name
+    return name.decode("ascii") if name is not None and _SERVER_NAME.fullmatch(name) else None

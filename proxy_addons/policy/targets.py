@@ -19,9 +19,8 @@ from typing import NamedTuple
 import ada_url
 import can_ada
 
-DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(
-    {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-)
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+DEFAULT_PORTS: Mapping[str, int] = MappingProxyType(_PORTS)
 """The ports that WHATWG leaves out of a serialized URL (section 4.2, special schemes)."""
 
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
@@ -76,7 +75,7 @@ class Target(NamedTuple):
     @property
     def authority(self) -> str:
         """host[:port], the port only when it is not the scheme's own."""
-        if self.port is None or DEFAULT_PORTS.get(self.scheme) == self.port:
+        if self.port is None or _PORTS.get(self.scheme) == self.port:
             return self.host
         return f"{self.host}:{self.port}"
 
@@ -95,21 +94,34 @@ class Target(NamedTuple):
 
 def parse_target(text: str) -> Target:
     """Parse `text`, exactly as supplied, as an absolute URL; raises TargetParseError."""
+    if ":" not in text:  # no scheme, which is all that the parsers would say of it, in five times the time
+        raise TargetParseError("invalid url")
     try:
         url = can_ada.parse(text if _is_plain(text) else ada_url.URL(text).href)
     except ValueError:  # UnicodeEncodeError (lone surrogates) is one too
         raise TargetParseError("invalid url") from None
-    href: str = url.href.partition("#")[0]
+    href: str = url.href
+    if "#" in href:
+        href = href.partition("#")[0]
     scheme = url.protocol[:-1]
     port = url.port
-    return Target(
-        scheme,
-        url.hostname,
-        int(port) if port else DEFAULT_PORTS.get(scheme),
-        url.pathname,
-        _query_as_supplied(text, url.search or ("?" if href.endswith("?") else "")),
-        href,
-        url.has_credentials() and (url.has_non_empty_username() or url.has_non_empty_password()),
+    query = ""
+    if "?" in href:
+        query = _query_as_supplied(text, url.search or ("?" if href.endswith("?") else ""))
+    # What Target(...) does, without a function in between.
+    return tuple.__new__(
+        Target,
+        (
+            scheme,
+            url.hostname,
+            int(port) if port else _PORTS.get(scheme),
+            url.pathname,
+            query,
+            href,
+            "@" in href
+            and url.has_credentials()
+            and (url.has_non_empty_username() or url.has_non_empty_password()),
+        ),
     )
 
 
