@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache, lru_cache
+from inspect import getattr_static
 from typing import Any
 
 from mitmproxy import connection, flow, hooks, http, optmanager
@@ -191,6 +192,10 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (connection, "uuid", Identifiers),
 )
 """(class or module of mitmproxy, name, what takes its place)."""
+
+
+STOCK = {(holder, name): getattr_static(holder, name) for holder, name, _ in REPLACED}
+"""What stood there, as long as this module is imported before anything is put in place: equality is tested on it."""
 
 
 def install_lean_helpers() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mitmproxy import http
 from mitmproxy.connection import Client, ConnectionState, Server
+from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.events import Event
 from mitmproxy.test import tflow
 
@@ -35,6 +36,10 @@ class NotedControl:
 
     def later(self, event: Event) -> None:
         self.done.append(f"later: {event}")
+
+    def run_hook(self, hook: StartHook) -> bool:
+        self.done.append(f"run hook: {hook.name}")
+        return True
 
     def watch_resets(self, origin: Server) -> None:
         self.done.append("watch resets")

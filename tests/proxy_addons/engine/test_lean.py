@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mitmproxy import connection, http, options, optmanager
 from mitmproxy.coretypes import multidict
+from mitmproxy.net.http.http1 import read
 from mitmproxy.proxy import context
 from mitmproxy.proxy.layers.http import HttpRequestHook
 from mitmproxy.utils import strutils
@@ -79,3 +80,99 @@ def test_two_connections_never_share_an_identifier_so_identity_tells_them_apart(
     assert len({one.id for one in made}) == 100
     assert {type(one).__eq__ for one in made} <= {connection.Connection.__eq__}
     assert made[0] == made[0] and made[0] != made[1] and made[1] in {made[0]: 0, made[1]: 1}
+
+
+HEAD_FIELDS = st.lists(
+    st.sampled_from(
+        [
+            (b"Host", b"a.example"),
+            (b"Content-Length", b"5"),
+            (b"content-length", b"05"),
+            (b"Content-Length", b""),
+            (b"Content-Length", b"-1"),
+            (b"Content-Length", b"1" * 20),
+            (b"Transfer-Encoding", b"chunked"),
+            (b"transfer-encoding", b""),
+            (b"Transfer-Encoding", b"gzip"),
+            (b"Transfer-Encoding", b"nonsense"),
+            (b"Connection", b"close"),
+            (b"connection", b"keep-alive"),
+            (b"Connection", b"x, Close"),
+            (b"Content-Length", b"5\n"),
+            (b"Content-Length", "٣".encode()),
+        ]  # fmt: skip
+    ),
+    max_size=4,
+).map(tuple)
+
+
+def outcome(function, *arguments):
+    """What it returns, or that it raises ValueError."""
+    try:
+        return function(*arguments)
+    except ValueError:
+        return ValueError
+
+
+@given(
+    HEAD_FIELDS,
+    HEAD_FIELDS,
+    st.sampled_from([b"GET", b"HEAD", b"head", b"CONNECT", b"POST", b"H\xffAD"]),
+    st.sampled_from([None, 100, 101, 199, 200, 204, 299, 300, 304, 404]),
+)
+def test_the_size_of_a_body_is_that_of_stock(asked, answered, method, status):
+    request = http.Request(
+        "a", 80, method, b"http", b"", b"/", b"HTTP/1.1", http.Headers(asked), None, None, 0, 0
+    )
+    response = None
+    if status is not None:
+        response = http.Response(b"HTTP/1.1", status, b"", http.Headers(answered), None, None, 0, 0)
+    assert outcome(lean.expected_body_size, request, response) == outcome(
+        read.expected_http_body_size, request, response
+    )
+
+
+@given(HEAD_FIELDS, st.sampled_from(["HTTP/1.0", "HTTP/1.1", b"HTTP/1.1", "HTTP/2.0", "HTTP/1.2"]))
+def test_a_connection_ends_when_stock_says_so(fields, version):
+    headers = http.Headers(fields)
+    assert lean.closes(version, headers) == read.connection_close(version, headers)
+
+
+LINES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [b"Host: a", b"a:b:c", b" folded", b"\tfolded", b":no name", b"no colon", b"a:", b"a : b"]
+        ),
+        st.binary(min_size=1, max_size=6),
+    ),
+    max_size=5,
+)
+
+
+@given(LINES)
+def test_fields_are_read_as_in_stock(lines):
+    stock = lean.STOCK[read, "_read_headers"]
+    ours, theirs = outcome(lean.read_fields, lines), outcome(stock, lines)
+    assert (ours if ours is ValueError else ours.fields) == (
+        theirs if theirs is ValueError else theirs.fields
+    )
+
+
+def test_names_are_indexed_anew_when_the_fields_change():
+    headers = http.Headers([(b"A", b"1")])
+    assert lean.get_all(headers, "a") == ["1"]
+    headers.fields += ((b"a", b"2"),)
+    assert lean.get_all(headers, "a") == ["1", "2"]
+    headers.fields = [(b"B", b"3")]
+    assert lean.get_all(headers, "b") == ["3"]
+    headers.fields.append((b"b", b"4"))
+    assert lean.get_all(headers, "b") == ["3", "4"], "a list may change: nothing is kept of it"
+
+
+def test_numbers_for_identifiers_are_never_given_twice():
+    assert len({str(lean.Identifiers.uuid4()) for _ in range(1000)}) == 1000
+
+
+def test_what_takes_the_place_of_something_is_not_what_stood_there():
+    for holder, name, helper in lean.REPLACED:
+        assert lean.STOCK[holder, name] is not helper
