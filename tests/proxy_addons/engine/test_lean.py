@@ -100,7 +100,7 @@ HEAD_FIELDS = st.lists(
             (b"Connection", b"x, Close"),
             (b"Content-Length", b"5\n"),
             (b"Content-Length", "٣".encode()),
-        ]  # fmt: skip
+        ]
     ),
     max_size=4,
 ).map(tuple)
