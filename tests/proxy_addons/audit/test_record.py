@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from proxy_addons.audit import (
     Addresses,
+    CloseRecord,
+    DecisionRecord,
     DroppedAddress,
     FetchOutcome,
     FetchRecord,
@@ -178,3 +180,50 @@ def test_stripping_never_leaves_a_query_in_a_url(text: str) -> None:
     stripped = strip_url("https://host.example/" + text)
 
     assert stripped is not None and "?" not in stripped and "#" not in stripped
+
+
+TEXTS = st.one_of(
+    st.none(),
+    st.text(max_size=20),
+    st.sampled_from(
+        [
+            "https://u:p@a.example/x?q#f",
+            'quote " and \\ and \x7f and é and \ud800',
+            "x" * MAX_TEXT,
+            "x" * (MAX_TEXT + 1),
+            "https://a.example/" + "p" * MAX_TEXT,
+            f"see https://a.example/{'p' * MAX_TEXT}?q=1",
+        ]
+    ),
+)
+WORDS = TEXTS.filter(lambda text: text is not None)
+NUMBERS = st.one_of(st.none(), st.integers(-1, 1 << 40))
+TIMES = st.one_of(st.none(), st.floats(), st.integers(0, 9), st.sampled_from([0.0005, 1e300, -0.0]))
+ALL_ADDRESSES = st.builds(
+    Addresses,
+    st.lists(WORDS, max_size=2).map(tuple),
+    st.lists(st.builds(DroppedAddress, WORDS, WORDS), max_size=2).map(tuple),
+    TEXTS,
+)
+ALL_TIMES = st.builds(PhaseTimes, TIMES, TIMES, TIMES, TIMES, TIMES)
+COMMON = {
+    "agent": WORDS, "fetch_id": WORDS, "hop": st.integers(0, 999), "verdict": st.sampled_from(Outcome),
+    "rule": TEXTS, "detail": TEXTS, "addresses": st.none() | ALL_ADDRESSES, "status": NUMBERS, "ms": ALL_TIMES,
+}  # fmt: skip
+RECORDS = st.one_of(
+    st.builds(
+        DecisionRecord,
+        profile=WORDS, policy=WORDS, method=WORDS, url=TEXTS, query_digest=TEXTS, would_refuse=TEXTS, **COMMON,
+    ),
+    st.builds(
+        CloseRecord,
+        decision=NUMBERS, tls=st.none() | st.builds(TlsFacts, WORDS, WORDS), media_type=TEXTS, wire_bytes=NUMBERS,
+        decoded_bytes=NUMBERS, **COMMON,
+    ),
+    st.sampled_from([FETCH, event()]),
+)  # fmt: skip
+
+
+@given(RECORDS)
+def test_a_line_put_together_from_pieces_is_what_the_encoder_writes(record: Record) -> None:
+    assert record.render_text() == render_members(record.render())
