@@ -163,9 +163,10 @@ def test_names_are_indexed_anew_when_the_fields_change():
     assert lean.get_all(headers, "a") == ["1"]
     headers.fields += ((b"a", b"2"),)
     assert lean.get_all(headers, "a") == ["1", "2"]
-    headers.fields = [(b"B", b"3")]
+    fields: Any = [(b"B", b"3")]
+    headers.fields = fields
     assert lean.get_all(headers, "b") == ["3"]
-    headers.fields.append((b"b", b"4"))
+    fields.append((b"b", b"4"))
     assert lean.get_all(headers, "b") == ["3", "4"], "a list may change: nothing is kept of it"
 
 

@@ -74,7 +74,8 @@ class Scripted(layer.Layer):
 
 def run(handle: Callable[[Any, Any], Iterator[Any]], script: list[tuple[Step, ...] | None]) -> list[Any]:
     """What a layer says to each event; None answers the question it waits for, if any."""
-    scripted, said, reply = Scripted(), [], 0
+    scripted, reply = Scripted(), 0
+    said: list[Any] = []
     scripted.handle_event = types.MethodType(handle, scripted)  # type: ignore[method-assign]
     waiting: list[Question] = []
     for steps in script:
@@ -85,7 +86,7 @@ def run(handle: Callable[[Any, Any], Iterator[Any]], script: list[tuple[Step, ..
             if event.command.number < 0 and scripted._paused is None:
                 continue
         for command in scripted.handle_event(event):
-            said.append((type(command).__name__, command.number, command.blocking is scripted))  # type: ignore[attr-defined]
+            said.append((type(command).__name__, command.number, command.blocking is scripted))
             if isinstance(command, Question):
                 waiting.append(command)
         said.append((len(scripted._paused_event_queue), scripted._paused is not None))
@@ -143,7 +144,8 @@ class Echo(layer.Layer):
     """Takes note, and says what it got, back."""
 
     def __init__(self, conn: connection.Connection) -> None:
-        self.conn, self.got = conn, cast(list[Any], [])
+        self.conn = conn
+        self.got: list[Any] = []
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         self.got.append((type(event), getattr(event, "data", None)))
@@ -152,6 +154,8 @@ class Echo(layer.Layer):
             yield commands.SendData(self.conn, event.data)
             yield commands.SendData(connection.Server(address=("b", 1)), b"to another")
 
+    _handle_event = handle_event
+
 
 class StockTls(TLSLayer):
     """As it comes, with stock's way to wait."""
@@ -159,8 +163,8 @@ class StockTls(TLSLayer):
     handle_event = lean.STOCK[layer.Layer, "handle_event"]
 
 
-def make_open(kind: type[Any], tls: SSL.Connection) -> Any:
-    made = kind.__new__(kind)
+def make_open(kind: type[TLSLayer], tls: SSL.Connection) -> Any:
+    made: Any = object.__new__(kind)
     made.conn = made.tunnel_connection = open_server()
     made.child_layer = Echo(made.conn)
     made.tls, made.tunnel_state, made.command_to_reply_to = tls, TunnelState.OPEN, None
@@ -169,7 +173,9 @@ def make_open(kind: type[Any], tls: SSL.Connection) -> Any:
     return made
 
 
-def exchange(kind: type[Any], pieces: list[int], cuts: list[int], ends: bool) -> tuple[list[Any], Any, bytes]:
+def exchange(
+    kind: type[TLSLayer], pieces: list[int], cuts: list[int], ends: bool
+) -> tuple[list[Any], Any, bytes]:
     """Records of these sizes, come in as these cuts have it: commands, what the child got, what the peer reads."""
     client, server = shake_hands()
     for size in pieces:
@@ -276,4 +282,5 @@ def test_a_piece_that_is_refused_is_not_passed_on() -> None:
 
     assert stream.flow.response is not None
     stream.flow.response.stream = refuse
-    assert list(stream.state_stream_response_body(ResponseData(1, b"x"))) == ["the refusal"]
+    said: list[Any] = list(stream.state_stream_response_body(ResponseData(1, b"x")))
+    assert said == ["the refusal"]
