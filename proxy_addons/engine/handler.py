@@ -64,6 +64,7 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self._dead = False
         self._unsent: dict[Connection, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._hooks_under_way: set[commands.StartHook] = set()
 
     # --- control -------------------------------------------------------------------------------------------------
 
@@ -161,10 +162,16 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         task.add_done_callback(self.wakeup_timer.discard)
 
     def run_hook(self, hook: commands.StartHook) -> bool:
-        """Run a hook now; where one of its functions waits, a task does the rest, and this is False."""
+        """Run a hook now; where one of its functions waits, a task does the rest, and this is False.
+
+        Such a hook is passed up by each layer, so that each knows where its end belongs: it is run once.
+        """
+        if hook in self._hooks_under_way:
+            return False
         waiting = self._dispatcher.run(hook)
         if waiting is None:
             return True
+        self._hooks_under_way.add(hook)
         self._spawn(self._await_hook(hook, waiting), f"hook {hook.name}")
         return False
 
@@ -267,6 +274,8 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
                 await waiting
         finally:
             self._waiting_for -= origins
+            # The task may have begun, and ended, within the event that brought the hook.
+            asyncio.get_running_loop().call_soon(self._hooks_under_way.discard, command)
         if command.blocking:
             await self.server_event(events.HookCompleted(command))
 

@@ -182,6 +182,7 @@ class GateHttpLayer(HttpLayer):
                     self._completed.append((child, events.HookCompleted(command)))
             else:
                 self.command_sources[command] = child
+                yield command
             return
         if command.blocking or isinstance(command, commands.RequestWakeup):
             self.command_sources[command] = child
