@@ -23,4 +23,7 @@ connection. A refusal is set on the hop by whoever finds it (`Hop.refuse`) and s
 | http2_frames  | N21 frames that move nothing                                                     |
 | websocket     | N8 unbounded messages                                                            |
 | tls           | N13 options that sign with a published key, N18 ClientHello, contexts a handshake |
+| client_hello  | a ClientHello whose lengths do not fit, read all the same                        |
+
+`lean` and `lean_layers` mend no hole: they are mitmproxy's own steps, fewer of them.
 """
