@@ -105,9 +105,8 @@ class GateStream(HttpStream):
         kind = type(event)
         if kind in _OF_REQUEST or kind in _OF_ANSWER:
             if isinstance(event, (RequestData, ResponseData)) and not event.data:
-                return (
-                    _nothing()
-                )  # an empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body
+                # An empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body.
+                return _nothing()
             if self._ends_short(event):
                 return self._answer()
             state = self.client_state if kind in _OF_REQUEST else self.server_state
