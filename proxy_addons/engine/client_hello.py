@@ -7,12 +7,9 @@ tests/proxy_addons/engine/test_client_hello.py.
 """
 
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
-from kaitaistruct import KaitaiStream  # type: ignore[import-untyped]
 from mitmproxy import tls
-from mitmproxy.contrib.kaitaistruct import tls_client_hello
 from mitmproxy.proxy.layers.tls import get_client_hello
 
 _CLIENT_HELLO, _SERVER_NAME, _ALPN, _HOST_NAME = 1, 0, 16, 0
@@ -65,7 +62,7 @@ class GateClientHello(tls.ClientHello):
 
     @cached_property
     def _client_hello(self) -> Any:  # type: ignore[override]  # what else stock's class tells of a hello
-        return tls_client_hello.TlsClientHello(KaitaiStream(BytesIO(self._raw_bytes)))
+        return tls.ClientHello(self._raw_bytes)._client_hello
 
 
 def parse_client_hello(data: bytes) -> GateClientHello | None:
