@@ -39,8 +39,10 @@ class GateClientHello(tls.ClientHello):
             body, at = _vector(extensions, at + 2, 2)
             if kind == _SERVER_NAME:
                 self.names.append(_read_names(body))
-            elif kind == _ALPN and self._protocols is None:
-                self._protocols = _read_protocols(body)
+            elif kind == _ALPN:
+                protocols = _read_protocols(body)
+                if self._protocols is None:  # OpenSSL refuses a second one; stock takes the first
+                    self._protocols = protocols
 
     @property
     def host_name(self) -> bytes | None:

@@ -82,6 +82,7 @@ MALFORMED = {
     "a name longer than its list": hello(extension(0, vector(b"\x00\x00\x09a", 2))),
     "an empty extension of server names": hello(extension(0, b"")),
     "a protocol longer than its list": hello(extension(16, vector(b"\x09h2", 2))),
+    "a second list of protocols that is longer": hello(protocols(b"h2"), extension(16, vector(b"\x09h2", 2))),
     "an empty extension of protocols": hello(extension(16, b"")),
 }
 
@@ -131,7 +132,8 @@ def agree_with_stock(found: GateClientHello) -> None:
     ]
     assert found.names == names
     assert found.alpn_protocols == stock.alpn_protocols
-    assert stock.sni in (None, found.sni), "stock knows fewer names"
+    if len(names) < 2:  # of several extensions stock takes the first that it likes; here they name nothing
+        assert stock.sni in (None, found.sni), "stock knows fewer names"
 
 
 NAME_LISTS = st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=9)), max_size=3)
