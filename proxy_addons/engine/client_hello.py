@@ -25,9 +25,11 @@ class GateClientHello(tls.ClientHello):
         self._raw_bytes = message
         self.names: list[list[tuple[int, bytes]]] = []
         self._protocols: list[bytes] | None = None
-        at = _FIXED
-        for width in (1, 2, 1):  # session id, cipher suites, compression methods
-            _, at = _vector(message, at, width)
+        session, at = _vector(message, _FIXED, 1)
+        suites, at = _vector(message, at, 2)
+        compression, at = _vector(message, at, 1)
+        if len(session) > 32 or not suites or len(suites) % 2 or not compression:
+            raise ValueError("a session id, cipher suites or compression methods of no length they may have")
         if at == len(message):
             return  # TLS 1.2 without extensions
         extensions, end = _vector(message, at, 2)
