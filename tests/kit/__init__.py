@@ -4,6 +4,9 @@
     origin    Origin: an HTTP server (h1, h1 over TLS, h2 over TLS) recording each connection
     replies   ready-made routes: pages, redirects, encodings, endless, trickled and broken bodies
     bodies    content codings and bombs as bytes
+    mark      what an origin was asked from some moment on
+    browser   a real browser over a page: what it loads, says and shows
+    authorities   authorities as operators bring them, right and wrong
     pki       a private CA; contexts for good, wrong-name, expired and self-signed servers
     gateway   a real gateway process and the usual stage around it
     installed `fetchd up` and other commands as processes

@@ -44,6 +44,7 @@ class Served:
 @asynccontextmanager
 async def serve(store: PageStore) -> AsyncIterator[Served]:
     socket = bound_socket("127.0.0.1")
+    socket.listen()
     app = Starlette(routes=[make_blob_route(store, find_agent)])
     async with serving(app, socket):
         yield Served(store, f"http://127.0.0.1:{socket.getsockname()[1]}")
