@@ -1,10 +1,28 @@
 """The packet that a page read returns (SPEC 5): `provider_operation`, in the key order of the source."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from .read_arguments import ExtractMode
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A value as its JSON text in UTF-8: a slice too large to be held as a value and as text at once."""
+
+    data: bytes
+
+
+def dump_json(value: object, default: Callable[[object], object] | None = None) -> bytes:
+    """A value as compact JSON in UTF-8. What UTF-8 cannot carry (half a surrogate pair, which a document may hold as
+    an escape) stays an escape. default: stands in for what is no JSON value.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=default).encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=default).encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +39,8 @@ class ReadResult:
     """What was read.
 
     final_url: the URL that the digest is over, query kept. digest: of the body after content-decoding, as `sha256:…`.
-    extracted: a str, object or array by `mode`; None where the page is unchanged. size: bytes of that body.
+    extracted: a str, object or array by `mode`, or its JsonText; None where the page is unchanged. size: bytes of
+    that body.
     """
 
     final_url: str

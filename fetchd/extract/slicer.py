@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from .pool import ProcessExtractor
-from .slices import SliceError, SlicePlan, slice_file, slice_plainly
+from .slices import SliceError, SlicePlan, slice_as_json, slice_file, slice_plainly
 
 SMALL_BYTES: Final = 8 << 20
 LARGE_SECONDS: Final = 60.0
@@ -29,10 +29,16 @@ class FileSlicer:
         )
 
     async def slice(self, path: Path, size: int, plan: SlicePlan) -> object:
-        """The slice of a body of `size` bytes; a str, object or array. Raises SliceError."""
-        pool = self._small if size <= SMALL_BYTES else self._large
-        found = await pool.run(partial(slice_file, path, plan))
+        """The slice of a body of `size` bytes: a str, object or array; of a large body its JsonText.
+
+        Raises SliceError.
+        """
+        if size <= SMALL_BYTES:
+            found = await self._small.run(partial(slice_file, path, plan))
+        else:
+            found = await self._large.run(partial(slice_as_json, path, plan))
         if found is None:
+            pool = self._small if size <= SMALL_BYTES else self._large
             found = await pool.run(partial(slice_plainly, path, plan))
         if found is None:
             raise SliceError("the page is too large, or too intricate, to be taken apart")

@@ -7,6 +7,7 @@ from typing import Never
 
 from fetchd.core.charset import decode_text
 from fetchd.core.read_arguments import ExtractMode
+from fetchd.core.read_packet import JsonText, dump_json
 from proxy_addons.policy.content_types import ContentClass
 
 from .metadata import empty_metadata, extract_metadata
@@ -41,6 +42,11 @@ def slice_plainly(path: Path, plan: SlicePlan) -> object:
     if plan.mode is not ExtractMode.TEXT or plan.content_class is not ContentClass.HTML:
         raise SliceError("the page is too large, or too intricate, to be taken apart")
     return render_fallback(decode_text(path.read_bytes(), plan.encoding, cut=False)).text
+
+
+def slice_as_json(path: Path, plan: SlicePlan) -> JsonText:
+    """See `slice_file`; as JSON text already, so that whoever asked need not hold the value too."""
+    return JsonText(dump_json(slice_file(path, plan)))
 
 
 def slice_body(body: bytes, plan: SlicePlan) -> object:

@@ -13,7 +13,7 @@ cancelled and its connection closed at once.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
@@ -49,6 +49,8 @@ from .openapi_page import PAGE_FIELDS, render_page
 from .read_results import render_read, render_read_problem
 from .results import render_problem, render_result
 from .tool_identity import CALLER, ToolIdentity
+
+_SENT_AT_ONCE: Final = 256 << 10
 
 
 @asynccontextmanager
@@ -135,7 +137,7 @@ class _Tools:
         if outcome.failure is not None:
             document = render_read_problem(outcome.failure, outcome.fetch_id)
             return _json(document, int(str(document["status"])), PROBLEM_TYPE)
-        return _json(await asyncio.to_thread(render_read, outcome))
+        return _pieces(await asyncio.to_thread(render_read, outcome))
 
 
 async def _find_reader(request: Request) -> str | Response:
@@ -250,6 +252,19 @@ def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None,
         **more,
     }
     return _json(document, status, PROBLEM_TYPE, headers)
+
+
+def _pieces(pieces: Sequence[bytes]) -> Response:
+    """JSON in pieces, sent as fast as it is read."""
+
+    async def send() -> AsyncIterator[memoryview]:
+        for piece in pieces:
+            view = memoryview(piece)
+            for start in range(0, len(piece), _SENT_AT_ONCE):
+                yield view[start : start + _SENT_AT_ONCE]
+
+    length = str(sum(map(len, pieces)))
+    return StreamingResponse(send(), headers={"Content-Length": length}, media_type="application/json")
 
 
 def _json(

@@ -10,7 +10,6 @@ our own parser as the JSON reader left them, and what is no object goes there as
 """
 
 import asyncio
-import json
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -40,6 +39,7 @@ from fetchd.fetch import FetchResult, fresh_nonce
 from fetchd.page_read import ReadOutcome
 
 from .calls import BusyError, Calls
+from .read_results import render_packet_json
 from .tool_identity import CALLER
 
 PROGRESS_SECONDS: Final = 1.0
@@ -134,7 +134,7 @@ def render_read_result(outcome: ReadOutcome) -> CallToolResult:
         }
     if receipt is not None:
         meta["fetchd/receipt"] = receipt.hash
-    text = failure.text if failure is not None else json.dumps(outcome.packet, ensure_ascii=False)
+    text = failure.text if failure is not None else b"".join(render_packet_json(outcome)).decode("utf-8")
     content = TextContent(type="text", text=render_envelope(text, fresh_nonce()))
     return CallToolResult(content=[content], is_error=failure is not None, _meta=meta)
 

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from fetchd.app import ONE_SHOT_SERIES, DaemonTools, open_audit_log, open_tools
 from fetchd.core.read_arguments import ExtractMode
+from fetchd.core.read_packet import JsonText, dump_json
 from fetchd.core.tool_definitions import PAGE_READ
 from fetchd.errors import NoGatewayError, StaleGatewayError, StoreError
 from fetchd.page_read import ReadOutcome
@@ -163,10 +164,12 @@ class ReadPrinter:
         if failure is not None:
             self.status = FAILED
         if self._as_json:
-            document = (
-                render_read(outcome) if failure is None else render_read_problem(failure, outcome.fetch_id)
+            pieces = (
+                render_read(outcome)
+                if failure is None
+                else (dump_json(render_read_problem(failure, outcome.fetch_id)),)
             )
-            click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
+            click.echo(b"".join(pieces))
         elif failure is not None:
             where = f"URL {self._seen}: " if self._many else ""
             click.echo(f"Error: {where}{for_terminal(failure.text)}", err=True)
@@ -186,6 +189,8 @@ class ReadPrinter:
             *([("unchanged", "since the digest that was given")] if "unchanged" in result else []),
         ]
         extracted = result["extracted"]
+        if isinstance(extracted, JsonText):
+            extracted = json.loads(extracted.data)
         shown = (
             extracted if isinstance(extracted, str) else json.dumps(extracted, ensure_ascii=False, indent=2)
         )

@@ -1,12 +1,14 @@
 """A finished page read as JSON, the same on HTTP and the command line (SPEC 3, 5)."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
 from fetchd.core.read_failures import ReadCode, ReadFailure
+from fetchd.core.read_packet import JsonText, dump_json
 from fetchd.page_read import ReadOutcome
 
 from .results import TRUST
@@ -28,15 +30,39 @@ CODE_STATUSES: Final[Mapping[ReadCode, int]] = MappingProxyType(
 """The HTTP status of each failure."""
 
 
-def render_read(outcome: ReadOutcome) -> dict[str, object]:
-    """The packet of a read that succeeded, and beside it what to check it by."""
+def render_packet_json(outcome: ReadOutcome) -> tuple[bytes, ...]:
+    """The packet alone, as JSON in pieces; see `render_read`."""
+    return _render_pieces(outcome.packet or {})
+
+
+def render_read(outcome: ReadOutcome) -> tuple[bytes, ...]:
+    """The packet of a read that succeeded, and beside it what to check it by: JSON in pieces, none of them copied.
+
+    A large slice is its own piece.
+    """
     receipt = outcome.receipt
-    return {
-        **(outcome.packet or {}),
+    beside = {
         "trust": TRUST,
         "fetch_id": outcome.fetch_id,
         "receipt": json.loads(receipt.text) if receipt is not None else None,
     }
+    return _render_pieces({**(outcome.packet or {}), **beside})
+
+
+def _render_pieces(document: Mapping[str, object]) -> tuple[bytes, ...]:
+    mark, found = secrets.token_hex(16), list[bytes]()
+
+    def take(value: object) -> str:
+        if not isinstance(value, JsonText):
+            raise TypeError(f"{type(value).__name__} is no JSON value")
+        found.append(value.data)
+        return mark
+
+    rendered = dump_json(document, default=take)
+    if not found:
+        return (rendered,)
+    before, _, after = rendered.partition(f'"{mark}"'.encode())
+    return before, found[0], after
 
 
 def render_read_problem(failure: ReadFailure, fetch_id: str) -> dict[str, object]:

@@ -16,9 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.conftest import Installed
 from tests.e2e.stage import Reply, post_json
 from tests.e2e.test_mcp import text_of
+from tests.gateway.memory import MIB, peak, reset_peak
 from tests.kit import replies
 
 PAGE_READ = "/v1/tools/page_read"
+CEILING = 64 * MIB
 HTML = "<title>Read</title><h1>Read me</h1>" + "<p>A paragraph that is long enough to be an article.</p>" * 20
 DIGEST = f"sha256:{hashlib.sha256(HTML.encode()).hexdigest()}"
 
@@ -127,3 +129,40 @@ def test_the_operator_s_ceiling_comes_from_the_environment(installed: Installed,
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
     assert "RUNX_WEB_READ_MAX_BYTES: write a whole number of bytes" in wrong.stderr
+
+
+RISE = 160 * MIB
+PARAGRAPH = (
+    b"<p>A sentence of ordinary length stands here, and another one follows it in this paragraph.</p>\n"
+)
+
+
+@pytest.mark.parametrize("extract", ["metadata", "links", "text"])
+def test_a_page_at_the_ceiling_is_read_in_bounded_memory(installed: Installed, extract: str) -> None:
+    """Daemon and gateway together; workers that take pages apart have a limit of their own."""
+    path, up = f"/large-{extract}", installed.up
+    body = (b"<title>Large</title>" + PARAGRAPH * (CEILING // len(PARAGRAPH) + 1))[:CEILING]
+    installed.stage.origin.route(path, replies.answer(200, body))
+    read(
+        installed, installed.stage.url("/nothing"), extract=extract
+    )  # what is loaded at the first call is no page's
+    processes = (up.process.pid, *up.gateway_processes)
+    idle = sum(map(reset_peak, processes))
+    with closing(http.client.HTTPConnection(*up.tools, timeout=120)) as connection:
+        asked = json.dumps({"url": installed.stage.url(path), "extract": extract})
+        connection.request("POST", PAGE_READ, asked)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        length, head = 0, answer.read(1 << 10)
+        while piece := answer.read(1 << 20):
+            length += len(piece)
+    digest = hashlib.sha256(body).hexdigest()
+    assert f'"content_digest":"sha256:{digest}"'.encode() in head
+    assert sum(map(peak, processes)) - idle < RISE
+    assert (length > CEILING * 9 // 10) is (extract == "text")
+
+
+def test_a_page_over_the_ceiling_by_one_byte_is_not_read(installed: Installed) -> None:
+    installed.stage.origin.route("/too-large", replies.answer(200, b"x" * (CEILING + 1), "text/plain"))
+    reply = read(installed, installed.stage.url("/too-large"), extract="metadata")
+    assert (reply.status, reply.document["code"]) == (502, "response_too_large")

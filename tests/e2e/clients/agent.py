@@ -91,8 +91,21 @@ class Agent:
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), **self.settings, **more}
 
 
+def agent_name(profile: str) -> str:
+    """That of the agent under a profile."""
+    return f"{profile}-bot"
+
+
+def add_agent(up: Up, profile: str) -> dict[str, str]:
+    """What `fetchd agent add` prints: the one place where these tests learn how to reach the gateway."""
+    config = str(up.folder / "fetchd.toml")
+    done = up.run("agent", "add", agent_name(profile), "--profile", profile, "--env", "json", "--config", config)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def print_environment(up: Up, profile: str) -> dict[str, str]:
-    """What `fetchd env` prints: the one place where these tests learn how to reach the gateway."""
+    """What `fetchd env` prints for a listener."""
     done = up.run("env", "--format", "json", "--listener", profile)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,4 +1,7 @@
-"""One gateway for all of these tests, with a listener for each shipped profile; each test has a home of its own."""
+"""One gateway for all of these tests, with an agent for each shipped profile; each test has a home of its own.
+
+Clients know their gateway by what `fetchd agent add` printed: their name and token stand in the proxy's URL.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.clients.agent import Agent, print_environment
+from tests.e2e.clients.agent import Agent, add_agent, print_environment
 from tests.e2e.clients.stage import ClientStage
 from tests.kit.installed import Up
 
@@ -24,7 +27,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClientSta
 
 @pytest.fixture(scope="package")
 def environment_of(served: tuple[ClientStage, Up]) -> Callable[[str], dict[str, str]]:
-    """What `fetchd env` prints for the listener of a profile; printed once."""
+    """What a new agent under a profile is given; made once."""
+    return functools.cache(functools.partial(add_agent, served[1]))
+
+
+@pytest.fixture(scope="package")
+def nameless_environment_of(served: tuple[ClientStage, Up]) -> Callable[[str], dict[str, str]]:
+    """What `fetchd env` prints for the listener of a profile, for clients that take no password from a URL."""
     return functools.cache(functools.partial(print_environment, served[1]))
 
 

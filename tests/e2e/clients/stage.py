@@ -83,7 +83,8 @@ class ClientStage:
         return self._mark.requests
 
     def _document(self) -> dict[str, Any]:
-        listeners = [{"address": "127.0.0.1:0", "profile": name} for name in PROFILES]
+        # Known agents may come anywhere; some clients take no password from a URL.
+        listeners = [{"address": "127.0.0.1:0", "profile": name, "anonymous": True} for name in PROFILES]
         return {
             "gateway": {"listeners": listeners, "workers": 1},
             "dns": {"nameservers": [f"127.0.0.1:{self.dns.port}"]},

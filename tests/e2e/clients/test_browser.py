@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +16,12 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def environment_of(nameless_environment_of: Callable[[str], dict[str, str]]) -> Callable[[str], dict[str, str]]:
+    """Chromium takes no password from a proxy's URL: it comes without a name."""
+    return nameless_environment_of
 
 
 def dump(agent: Agent, *arguments: str) -> Done:

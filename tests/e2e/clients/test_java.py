@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from tests.e2e.clients.agent import Agent, read_refusal
 from tests.e2e.clients.stage import DENIED
 
 PROGRAM = Path(__file__).with_name("Get.java")
+
+
+@pytest.fixture(scope="module")
+def environment_of(nameless_environment_of: Callable[[str], dict[str, str]]) -> Callable[[str], dict[str, str]]:
+    """Java takes no password from its options: it comes without a name."""
+    return nameless_environment_of
 
 
 def test_java_reads_pages_refusals_and_refused_tunnels(reader: Agent) -> None:
