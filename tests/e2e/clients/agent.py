@@ -99,7 +99,9 @@ def agent_name(profile: str) -> str:
 def add_agent(up: Up, profile: str) -> dict[str, str]:
     """What `fetchd agent add` prints: the one place where these tests learn how to reach the gateway."""
     config = str(up.folder / "fetchd.toml")
-    done = up.run("agent", "add", agent_name(profile), "--profile", profile, "--env", "json", "--config", config)
+    done = up.run(
+        "agent", "add", agent_name(profile), "--profile", profile, "--env", "json", "--config", config
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

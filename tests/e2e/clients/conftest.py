@@ -64,6 +64,16 @@ def coder(agent_under: Agents) -> Agent:
 
 
 @pytest.fixture
+def nameless_coder(
+    served: tuple[ClientStage, Up], nameless_environment_of: Callable[[str], dict[str, str]], tmp_path: Path
+) -> Agent:
+    """One under `coding` by its listener, for clients of Java: their options take no password."""
+    stage, up = served
+    stage.forget()
+    return Agent(stage, up, "coding", tmp_path, nameless_environment_of("coding"))
+
+
+@pytest.fixture
 def prompter(agent_under: Agents) -> Agent:
     """An agent under `llm-only`."""
     return agent_under("llm-only")

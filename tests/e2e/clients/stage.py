@@ -83,8 +83,10 @@ class ClientStage:
         return self._mark.requests
 
     def _document(self) -> dict[str, Any]:
-        # Known agents may come anywhere; some clients take no password from a URL.
-        listeners = [{"address": "127.0.0.1:0", "profile": name, "anonymous": True} for name in PROFILES]
+        # The first is for known agents alone: git says who it is only where it must. The others are for clients that
+        # take no password from a URL.
+        listeners: list[dict[str, Any]] = [{"address": "127.0.0.1:0", "profile": "default"}]
+        listeners += [{"address": "127.0.0.1:0", "profile": name, "anonymous": True} for name in PROFILES]
         return {
             "gateway": {"listeners": listeners, "workers": 1},
             "dns": {"nameservers": [f"127.0.0.1:{self.dns.port}"]},

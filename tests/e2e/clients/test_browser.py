@@ -19,7 +19,9 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def environment_of(nameless_environment_of: Callable[[str], dict[str, str]]) -> Callable[[str], dict[str, str]]:
+def environment_of(
+    nameless_environment_of: Callable[[str], dict[str, str]],
+) -> Callable[[str], dict[str, str]]:
     """Chromium takes no password from a proxy's URL: it comes without a name."""
     return nameless_environment_of
 

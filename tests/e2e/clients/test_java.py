@@ -15,7 +15,9 @@ PROGRAM = Path(__file__).with_name("Get.java")
 
 
 @pytest.fixture(scope="module")
-def environment_of(nameless_environment_of: Callable[[str], dict[str, str]]) -> Callable[[str], dict[str, str]]:
+def environment_of(
+    nameless_environment_of: Callable[[str], dict[str, str]],
+) -> Callable[[str], dict[str, str]]:
     """Java takes no password from its options: it comes without a name."""
     return nameless_environment_of
 

@@ -171,15 +171,15 @@ def maven_validate(agent: Agent, host: str) -> Done:
     return agent.run("mvn", "-B", "-ntp", f"-Dmaven.repo.local={agent.home}/m2", "validate")
 
 
-def test_maven_gets_a_parent_project(coder: Agent) -> None:
-    done = maven_validate(coder, MAVEN)
+def test_maven_gets_a_parent_project(nameless_coder: Agent) -> None:
+    done = maven_validate(nameless_coder, MAVEN)
 
     assert done.returncode == 0, done.stdout
-    assert list((coder.home / "m2").rglob(f"{PACKAGE}-{sites.VERSION}.pom"))
+    assert list((nameless_coder.home / "m2").rglob(f"{PACKAGE}-{sites.VERSION}.pom"))
 
 
-def test_maven_says_why_a_repository_is_refused(coder: Agent) -> None:
-    done = maven_validate(coder, DENIED)
+def test_maven_says_why_a_repository_is_refused(nameless_coder: Agent) -> None:
+    done = maven_validate(nameless_coder, DENIED)
 
     assert done.returncode == 1
     assert f"status: 403 {NOT_ALLOWED}" in done.stdout
