@@ -17,6 +17,7 @@ from proxy_addons.engine.refusals import not_http
 from proxy_addons.engine.request_line import TargetForm
 from proxy_addons.policy.addresses import AnswerSet, decide_addresses
 from proxy_addons.policy.admission import LADDER, decide_target
+from proxy_addons.policy.agents import Identity
 from proxy_addons.policy.limits import Mode, Profile
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
@@ -47,7 +48,7 @@ class Admission:
         if verdict is not None:
             hop.refuse(verdict)
         if not hop.refused:
-            hop.session.tunnel = Tunnel(target, credential=hop.credential)
+            hop.session.tunnel = Tunnel(target, None, hop.credential, Identity(hop.agent, hop.profile))
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Find the target and walk the ladder."""

@@ -93,13 +93,13 @@ class Audit:
 
     def refused(self, session: Session, verdict: Verdict) -> HopContext:
         """Write the decision line for bytes that never became a hop."""
-        entry, tunnel = session.entry, session.tunnel
+        tunnel, profile = session.tunnel, session.profile
         shown = f"{tunnel.target.host}:{tunnel.target.port}" if tunnel is not None else None
-        context = HopContext(secrets.token_hex(8), 0, policy_name(entry.profile), shown)
+        context = HopContext(secrets.token_hex(8), 0, policy_name(profile), shown)
         self._sink.append(
             DecisionRecord(
-                agent=entry.agent,
-                profile=entry.profile.name,
+                agent=session.agent,
+                profile=profile.name,
                 policy=context.policy,
                 fetch_id=context.fetch_id,
                 hop=0,
@@ -116,7 +116,7 @@ class Audit:
         """Write a line about a connection rather than a hop."""
         facts: dict[str, str | int | float | bool | None] = {}
         if session is not None:
-            facts = {"agent": session.entry.agent, "profile": session.entry.profile.name}
+            facts = {"agent": session.agent, "profile": session.profile.name}
             if session.tunnel is not None:
                 facts["tunnel"] = session.tunnel.target.authority
         self._sink.append(EventRecord(event=name, detail=detail, facts=facts))

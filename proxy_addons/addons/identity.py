@@ -37,7 +37,10 @@ class Identity:
         hop, fields = hop_of(flow), flow.request.headers.fields
         stated = _authorizations(fields)
         if len(stated) == 1 and _is_daemon(stated[0]):
-            return  # nothing inside needs it: each of the daemon's requests says so itself
+            # Nothing inside needs it: each of the daemon's requests says so itself.
+            if not self._is_secret(stated[0][len(_SCHEME) :].strip()):
+                hop.refuse(_NOT_THE_DAEMON)
+            return
         self._take_agent(hop, stated)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
@@ -67,8 +70,11 @@ class Identity:
             hop.profile = found.profile
             hop.deadline = asyncio.get_running_loop().time() + found.profile.total_timeout
 
+    def _is_secret(self, secret: bytes) -> bool:
+        return hmac.compare_digest(secret, self._secret)
+
     def _take_daemon(self, hop: Hop, secret: bytes, fields: Fields) -> None:
-        if not hmac.compare_digest(secret, self._secret):
+        if not self._is_secret(secret):
             hop.refuse(_NOT_THE_DAEMON)
             return
         said = parse_daemon_fields(fields)

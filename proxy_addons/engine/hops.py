@@ -18,7 +18,7 @@ from proxy_addons.audit.record import Addresses
 from proxy_addons.dial import DialReport, Judged
 from proxy_addons.engine.places import Place
 from proxy_addons.engine.request_line import RequestLine
-from proxy_addons.policy.agents import Credential, Entrance
+from proxy_addons.policy.agents import Credential, Entrance, Identity
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.rulebook import CurrentRules
@@ -63,6 +63,8 @@ class Tunnel:
     refusal: Verdict | None = None
     credential: Credential | None = None
     """What the CONNECT said of who it is: the requests inside say nothing of that, and are judged by it each time."""
+    owner: Identity | None = None
+    """Who that was when it was accepted: whose bytes they are that never become a request."""
 
 
 class ConnectionControl(Protocol):
@@ -167,6 +169,18 @@ class Session:
     """Its place among the worker's clients."""
     pipe: "Pipe | None" = None
     """The accepted tunnel, while the layers above it still stand between its bytes and the connection."""
+
+    @property
+    def agent(self) -> str:
+        """What the log calls those whose bytes come here, before they are a request."""
+        owner = self.tunnel.owner if self.tunnel is not None else None
+        return owner.agent if owner is not None else self.entry.agent
+
+    @property
+    def profile(self) -> Profile:
+        """Judges them."""
+        owner = self.tunnel.owner if self.tunnel is not None else None
+        return owner.profile if owner is not None else self.entry.profile
 
     @property
     def in_tls(self) -> bool:

@@ -33,8 +33,8 @@ def refuse_bytes(session: Session, verdict: Verdict) -> bytes:
     try:
         context = session.recorder.refused(session, verdict)
     except AuditUnavailableError:
-        context, verdict = HopContext("-", 0, policy_name(session.entry.profile)), AUDIT_UNAVAILABLE
-    response = _response(render_refusal(verdict, context, session.entry.profile))
+        context, verdict = HopContext("-", 0, policy_name(session.profile)), AUDIT_UNAVAILABLE
+    response = _response(render_refusal(verdict, context, session.profile))
     response.headers["Connection"] = "close"
     raw: bytes = http1.assemble_response(response)
     return raw

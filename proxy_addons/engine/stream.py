@@ -162,13 +162,12 @@ class GateStream(HttpStream):
 
     def _begin(self) -> None:
         session, request = self._session, self.flow.request
-        entrance = session.entry.entrance
-        profile = entrance.profile
+        profile = session.profile  # until the identity hook has said whose request it is
         loop = asyncio.get_running_loop()
         # mitmproxy's `method` is upper case whatever was sent; it goes out as sent, so that is what is judged.
         method = request.data.method.decode("ascii", "backslashreplace")
         self.hop = Hop(
-            session, secrets.token_hex(8), method, profile, entrance.name,
+            session, secrets.token_hex(8), method, profile, session.agent,
             loop.time() + profile.total_timeout,
         )  # fmt: skip
         self.hop.line = None if request.is_http2 else session.line

@@ -286,6 +286,26 @@ def test_a_name_that_only_the_daemon_may_say_is_ignored(world: World, entry: Ent
     assert_agent(world, send(world, entry, ask, listener=KNOWN), "alice", "alices")
 
 
+@pytest.mark.parametrize("entry", ALL)
+def test_who_says_to_be_the_daemon_without_its_secret_is_nobody(world: World, entry: Entry) -> None:
+    """Where anybody may come, too: a wrong statement is not the same as none."""
+    ask = with_credentials(Ask(), entry, ("Proxy-Authorization", f"Fetchd-Daemon {'0' * 64}"))
+    answer = try_send(world, entry, ask, listener=OPEN_TO_ALL)
+    assert answer is not None
+    assert (answer.status, answer.header("fetchd-rule")) == (407, "identity")
+    assert contacts(world) == NOBODY
+
+
+def test_bytes_that_never_become_a_request_are_the_tunnel_s_owner_s(world: World) -> None:
+    with world.gateway.open(KNOWN) as proxy:
+        assert proxy.connect(world.authority(), [ALICE]).status == 200
+        proxy.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+        answer = proxy.read_response()
+    assert str(answer.header("fetchd-policy")).startswith("alices@")
+    (line,) = recent_lines(world, "decision", fetch_id=answer.header("fetchd-id"))
+    assert (line["agent"], line["profile"], line["rule"]) == ("alice", "alices", "not-http")
+
+
 @pytest.mark.parametrize("profile", ["open", "default", "no-such-profile"])
 def test_the_daemon_names_an_agent_and_the_agent_s_own_profile_judges(world: World, profile: str) -> None:
     """Whatever profile the daemon believes Bob to have."""
