@@ -27,20 +27,43 @@ class Outcome:
     text: str
 
 
-def fetch(up: Up, url: str) -> Outcome:
-    """web_fetch through the HTTP API, as an agent calls it."""
-    connection = http.client.HTTPConnection(*up.tools, timeout=CALL_SECONDS)
-    try:
-        body = json.dumps({"url": url})
-        connection.request("POST", "/v1/tools/web_fetch", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        document: dict[str, Any] = json.loads(answer.read())
-    finally:
-        connection.close()
-    if answer.status != 200:
+def fetch(up: Up, url: str, token: str | None = None) -> Outcome:
+    """web_fetch through the HTTP API, as an agent calls it; with `token`, as the one it belongs to."""
+    status, document = _call(up, "web_fetch", {"url": url}, token)
+    if status != 200:
         return Outcome(REFUSED, document.get("rule"), str(document.get("detail")))
     verdict = ALLOWED if document["failure"] is None else REFUSED
     return Outcome(verdict, document["rule"], _inside(document["text"]))
+
+
+def read(up: Up, url: str, allowlist: list[str]) -> Outcome:
+    """page_read in the same way; what is said of a success is the digest and the receipt that vouches for it."""
+    status, document = _call(up, "page_read", {"url": url, "allowlist": allowlist}, None)
+    if status != 200:
+        return Outcome(REFUSED, document.get("rule"), str(document.get("detail")))
+    digest = document["provider_operation"]["data"]["result"]["content_digest"]
+    verified = up.run("receipt", "verify", document["fetch_id"])
+    return Outcome(ALLOWED if verified.returncode == 0 else "BROKEN", None, f"{digest}, receipt holds")
+
+
+def add_agent(up: Up, name: str, profile: str) -> str:
+    """The token of a new agent."""
+    config = str(up.folder / "demo.toml")
+    done = up.run("agent", "add", name, "--profile", profile, "--env", "json", "--config", config)
+    return str(json.loads(done.stdout)["FETCHD_TOKEN"])
+
+
+def _call(up: Up, tool: str, arguments: dict[str, Any], token: str | None) -> tuple[int, dict[str, Any]]:
+    fields = {"Content-Type": "application/json"}
+    if token is not None:
+        fields["Authorization"] = f"Bearer {token}"
+    connection = http.client.HTTPConnection(*up.tools, timeout=CALL_SECONDS)
+    try:
+        connection.request("POST", f"/v1/tools/{tool}", json.dumps(arguments), fields)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
 
 
 def fetch_for_real(up: Up, url: str) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.demo.running import ALLOWED, REFUSED, Outcome, fetch, open_tunnel, read_outcome
+from tests.demo.running import ALLOWED, REFUSED, Outcome, add_agent, fetch, open_tunnel, read, read_outcome
 from tests.demo.site import METADATA, OTHER, REBIND, SITE, Site
 from tests.kit.installed import Up
 
@@ -25,7 +25,7 @@ class Step:
 
 
 def make_steps(site: Site, up: Up) -> list[Step]:
-    """Pages first, then attacks."""
+    """Pages first, then attacks, then a page read whole and an agent of its own."""
 
     def page(what: str, holds: str, url: str) -> Step:
         return Step(what, ALLOWED, None, holds, lambda: fetch(up, url))
@@ -57,6 +57,20 @@ def make_steps(site: Site, up: Up) -> list[Step]:
         Step(
             "a fronted request", REFUSED, "authority-mismatch", "Host field", lambda: _send_fronted(site, up)
         ),
+        Step(
+            "read a page whole, with a receipt", ALLOWED, None, "receipt holds",
+            lambda: read(up, site.url("/article"), [SITE]),
+        ),
+        Step(
+            "a read that leaves its allowlist", REFUSED, "host", f"host {OTHER}, which redirect 1 leads to",
+            lambda: read(up, site.url("/moved"), [SITE]),
+        ),
+        # From here on there is an agent, and whoever leaves out its token is nobody.
+        Step(
+            "an agent with its token", ALLOWED, None, "# On gates",
+            lambda: fetch(up, site.url("/article"), add_agent(up, "reader", "demo")),
+        ),
+        attack("the same without a token", "identity", "known agents only", site.url("/article")),
     ]  # fmt: skip
 
 

@@ -40,12 +40,16 @@ def test_the_demo_goes_as_expected() -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     *_, chain, last = done.stdout.splitlines()
-    assert (chain, last) == ("audit chain: verified", "demo: 16 of 16 as expected")
+    assert (chain, last) == ("audit chain: verified", "demo: 20 of 20 as expected")
     assert "UNEXPECTED" not in done.stdout
     for what in PAGES:
         assert row(done.stdout, what).split()[0] == "allowed"
     for what, rule in ATTACKS.items():
         assert row(done.stdout, what).split()[:2] == ["refused", rule]
+    for what in ("read a page whole, with a receipt", "an agent with its token"):
+        assert row(done.stdout, what).split()[0] == "allowed"
+    assert row(done.stdout, "a read that leaves its allowlist").split()[:2] == ["refused", "host"]
+    assert row(done.stdout, "the same without a token").split()[:2] == ["refused", "identity"]
     # The audit lines that prove it.
     for rule in set(ATTACKS.values()):
         assert re.search(rf"^20\d\d-.* (refused|hard|soft) +{rule}\b", done.stdout, re.MULTILINE), rule
@@ -57,7 +61,7 @@ def test_whatever_is_not_as_expected_fails_the_demo(capsys: pytest.CaptureFixtur
 
     output = capsys.readouterr().out
     assert status == 1
-    assert output.splitlines()[-1] == "demo: 15 of 17 as expected"
+    assert output.splitlines()[-1] == "demo: 19 of 21 as expected"
     assert output.count("UNEXPECTED") == 2
     assert row(output, "follow a redirect to another host").split()[:3] == ["UNEXPECTED", "refused", "host"]
     assert row(output, "fetch https://localhost/").split()[:2] == ["UNEXPECTED", "failed"]
