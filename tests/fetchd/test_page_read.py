@@ -104,10 +104,12 @@ async def bench(world: World, slicer: FileSlicer, tmp_path: Path) -> AsyncIterat
 
 
 async def test_the_packet_is_as_described(bench: Bench) -> None:
-    """The worked example: text, no redirects, the digest over the whole body."""
-    body = HTML.encode()
-    bench.world.origin.route("/rfc", replies.page(HTML))
-    result = await bench.result(bench.world.url("/rfc?x=1"), allowlist=["a.example", "b.example"])
+    """The source's worked example: text, two hosts allowed, no redirects, 184,302 bytes, the digest over all of them."""
+    page = HTML + "<!-- " + "x" * (184_302 - len(HTML) - 8) + "-->"
+    body = page.encode()
+    assert len(body) == 184_302
+    bench.world.origin.route("/rfc", replies.page(page))
+    result = await bench.result(bench.world.url("/rfc?x=1"), allowlist=["www.a.example", "a.example"])
     assert list(result) == [
         "final_url",
         "status",
