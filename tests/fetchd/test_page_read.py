@@ -104,7 +104,7 @@ async def bench(world: World, slicer: FileSlicer, tmp_path: Path) -> AsyncIterat
 
 
 async def test_the_packet_is_as_described(bench: Bench) -> None:
-    """The source's worked example: text, two hosts allowed, no redirects, 184,302 bytes, the digest over all of them."""
+    """The worked example: text, two hosts allowed, no redirects, 184,302 bytes, the digest over all of them."""
     page = HTML + "<!-- " + "x" * (184_302 - len(HTML) - 8) + "-->"
     body = page.encode()
     assert len(body) == 184_302
