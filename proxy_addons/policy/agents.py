@@ -27,7 +27,7 @@ UNKNOWN_AGENT = "unknown"
 RESERVED_AGENTS = frozenset({LOCAL_AGENT, UNKNOWN_AGENT})
 
 MAX_CREDENTIAL = 1024
-"""Bytes of a Proxy-Authorization or Authorization field that are looked at; a token has some 60."""
+"""Bytes of a Proxy-Authorization or Authorization field; a longer one is nobody's. A token has some 60."""
 
 TOKEN_NEEDED = refuse(
     Rule.IDENTITY, "this gateway serves known agents only; send a token: Basic NAME:TOKEN, or Bearer TOKEN"
@@ -82,7 +82,9 @@ def digest_token(token: str) -> str:
 
 def parse_credential(value: bytes) -> Credential:
     """A Proxy-Authorization or Authorization value: Bearer (RFC 6750, 2.1) or Basic (RFC 7617); else UNREADABLE."""
-    scheme, _, rest = value[:MAX_CREDENTIAL].decode("latin-1").strip().partition(" ")
+    if len(value) > MAX_CREDENTIAL:
+        return UNREADABLE
+    scheme, _, rest = value.decode("latin-1").strip().partition(" ")
     rest = rest.strip()
     if scheme.lower() == "bearer" and rest:
         return Credential(digest_token(rest))
@@ -126,8 +128,9 @@ class Roster:
         return Identity(entrance.name, entrance.profile) if entrance.anonymous else TOKEN_NEEDED
 
     def _find_by_source(self, source: str) -> str | None:
+        # The system writes a link-local peer with its interface: fe80::1%eth0.
         try:
-            address = IPAddress(source)
+            address = IPAddress(source.partition("%")[0])
         except (AddrFormatError, ValueError):
             return None
         if address.version == 6 and address.is_ipv4_mapped():

@@ -25,6 +25,7 @@ from .config_forms import (
 from .hosts import HostPattern
 
 _PLAIN_ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}")
+_MAPPED = IPNetwork("::ffff:0:0/96")
 MAX_NAMESERVERS = 3
 """As resolv.conf(5) MAXNS: more would only lengthen a failure."""
 
@@ -101,6 +102,17 @@ def _read_network(value: object, *, bare: bool) -> IPNetwork:
     canonical = str(network) if slash else str(ip)
     if canonical != text:
         raise FormError(f'write "{canonical}"')
+    return network
+
+
+def _read_source(value: object) -> IPNetwork:
+    """A range that peers come from. They are looked for by their IPv4 address where they have one, so a range of
+    IPv4 addresses as IPv6 writes them would be nobody's."""
+    network = _read_network(value, bare=True)
+    if network in _MAPPED:
+        address, _, length = str(network).partition("/")
+        plain = IPNetwork(f"{IPAddress(address).ipv4()}/{int(length) - _MAPPED.prefixlen}")
+        raise FormError(f'write "{plain}"')
     return network
 
 
@@ -198,7 +210,7 @@ def _dump_listener(listener: Listener) -> Json:
 
 SOURCES: Form[tuple[IPNetwork, ...]] = Form(
     "a list of addresses and ranges",
-    lambda value: read_list(value, lambda one: _read_network(one, bare=True)),
+    lambda value: read_list(value, _read_source),
     lambda networks: [str(one.ip if one.first == one.last else one) for one in networks],
 )
 

@@ -57,9 +57,14 @@ CREDENTIALS: dict[str, tuple[bytes, Credential]] = {
     "base64 of another alphabet": (b"Basic " + base64.urlsafe_b64encode(b"\xff\xfe:\xfb"), UNREADABLE),
     "base64 without its padding": (basic("alice:ab").rstrip(b"="), UNREADABLE),
     "a name beyond ASCII": (basic("\xe9:token"), UNREADABLE),
-    "cut at the bound": (
-        b"Bearer " + b"x" * MAX_CREDENTIAL,
+    "as long as may be": (
+        b"Bearer " + b"x" * (MAX_CREDENTIAL - 7),
         Credential(digest_token("x" * (MAX_CREDENTIAL - 7))),
+    ),
+    "one longer": (b"Bearer " + b"x" * (MAX_CREDENTIAL - 6), UNREADABLE),
+    "a token, and something else far behind it": (
+        b"Bearer " + TOKEN.encode() + b" " * MAX_CREDENTIAL + b"x",
+        UNREADABLE,
     ),
 }
 
@@ -119,6 +124,9 @@ DECISIONS = {
     "one after it": (CLOSED, "10.2.0.0", None, ALICE),
     "a source as IPv6 sees IPv4": (CLOSED, "::ffff:10.0.0.1", None, ALICE),
     "a source in IPv6": (CLOSED, "fd12::1", None, ALICE),
+    "a source with its interface": (OPEN, "fd12::1%eth0", None, ALICE),
+    "an IPv4 source with an interface, as IPv6 sees it": (OPEN, "::ffff:10.0.0.1%1", None, ALICE),
+    "an interface alone": (CLOSED, "%eth0", None, TOKEN_NEEDED),
     "one address outside": (CLOSED, "11.0.0.0", None, TOKEN_NEEDED),
     "nobody's source where anybody may come": (OPEN, "11.0.0.0", None, NOBODY),
     "a source that is no address": (CLOSED, "", None, TOKEN_NEEDED),
