@@ -213,7 +213,7 @@ def render_daemon_fields(secret: str, request: DaemonRequest) -> Fields:
         raise ValueError(f"hop must be 0 to {MAX_HOP}")
     allow: Fields = ()
     if request.allow is not None:
-        allow = ((ALLOW.encode(), ", ".join(map(str, request.allow)).encode("ascii")),)
+        allow = ((ALLOW.encode(), " ".join(map(str, request.allow)).encode("ascii")),)
     return (
         (b"Proxy-Authorization", f"{DAEMON_SCHEME} {secret}".encode("ascii")),
         (AGENT.encode(), request.agent.encode("ascii")),
@@ -246,7 +246,8 @@ def parse_daemon_fields(fields: Iterable[tuple[bytes, bytes]]) -> DaemonRequest 
 
 
 def _parse_allow(stated: str) -> tuple[HostPattern, ...]:
-    return tuple(parse_host_pattern(one.strip()) for one in stated.split(",")) if stated.strip() else ()
+    """Between two stands a space: a host name may hold a comma (URL standard, forbidden host code points)."""
+    return tuple(parse_host_pattern(one) for one in stated.split())
 
 
 def _own_fields(fields: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str] | None:

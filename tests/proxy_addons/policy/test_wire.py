@@ -289,6 +289,15 @@ def test_daemon_fields_are_read_back() -> None:
     assert parse_daemon_fields([(b"Host", b"\xff"), *fields, (b"Host", b"b")]) == REQUEST
 
 
+@pytest.mark.parametrize(
+    "patterns", [[], ["*"], ["docs.rs", "*.docs.rs:443"], ["x,a.example"], ["a.example", "*.b,c.example:1"]]
+)
+def test_an_allowlist_is_read_back_as_it_was(patterns: list[str]) -> None:
+    """A comma may stand in a host name; the gateway must not take it for two."""
+    request = replace(REQUEST, allow=tuple(map(parse_host_pattern, patterns)))
+    assert parse_daemon_fields(render_daemon_fields("s", request)) == request
+
+
 GOOD = dict(render_daemon_fields("s", REQUEST))
 DAEMON_BAD: list[tuple[list[tuple[bytes, bytes]], str]] = [
     *(
