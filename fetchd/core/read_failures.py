@@ -65,8 +65,16 @@ def missing_input(name: str) -> ReadFailure:
 
 
 def invalid_input(name: str, what: str) -> ReadFailure:
-    """An input is there and cannot be used. what: what to write."""
+    """An input is there and cannot be used. what: what to write.
+
+    Both may repeat the caller's own words, where JSON lets anything stand: half a surrogate pair is no text.
+    """
+    name, what = _printable(name), _printable(what)
     return ReadFailure(ReadCode.INVALID_INPUT, f"page_read: {name}: {what}", {"input": name})
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def policy_denied(host: str, allowlist: Sequence[HostPattern], hop: int) -> ReadFailure:

@@ -65,6 +65,7 @@ def test_http_failures_are_problems_with_a_code(installed: Installed, url: str) 
     rows: list[tuple[dict[str, Any], int, str, str]] = [
         ({"url": None}, 400, "missing_input", "InvalidArguments"),
         ({"url": url, "cookies": 1}, 400, "invalid_input", "InvalidArguments"),
+        ({"url": url, "\ud800": 1}, 400, "invalid_input", "InvalidArguments"),
         ({"url": "https://10.0.0.7/"}, 403, "url_refused", "InvalidArguments"),
         ({"url": url, "allowlist": ["b.example"]}, 403, "policy_denied", "InvalidArguments"),
         ({"url": installed.stage.url("/nothing-here")}, 502, "http_status", "Backend"),

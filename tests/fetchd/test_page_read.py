@@ -194,6 +194,19 @@ BAD_INPUTS: dict[str, tuple[dict[str, Any], ReadCode, str]] = {
         {"allowlist": ["a.example", "Docs.RS"]}, ReadCode.INVALID_INPUT,
         'allowlist[1]: host pattern "Docs.RS": write docs.rs',
     ),
+    "half a surrogate pair as a name": (
+        {"\ud800": 1}, ReadCode.INVALID_INPUT,
+        "\\ud800: no such input; there are url, allowlist, extract, link_text, known_digest",
+    ),
+    "a name that would move a cursor": (
+        {"\x1b[2J\n": 1}, ReadCode.INVALID_INPUT,
+        "\\x1b[2J\\n: no such input; there are url, allowlist, extract, link_text, known_digest",
+    ),
+    "half a surrogate pair in a pattern": (
+        {"allowlist": ["\udfff"]}, ReadCode.INVALID_INPUT,
+        'allowlist[0]: host pattern "\\udfff" is not *, a host name or *.name with optional :port;'
+        " write docs.rs or *.docs.rs:443",
+    ),
     "101 patterns": (
         {"allowlist": ["a.example"] * 101}, ReadCode.INVALID_INPUT, "allowlist: write at most 100 patterns",
     ),
