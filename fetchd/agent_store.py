@@ -75,7 +75,7 @@ def read_agents(state_dir: Path) -> StoredAgents:
     except OSError as error:
         raise ConfigError(source, "", f"cannot be read: {error.strerror}") from None
     try:
-        tables = json.loads(data) if len(data) <= MAX_BYTES else None
+        tables = json.loads(data, object_pairs_hook=_take_once) if len(data) <= MAX_BYTES else None
     except (ValueError, RecursionError):
         tables = None
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
@@ -83,6 +83,14 @@ def read_agents(state_dir: Path) -> StoredAgents:
             source, "", "is damaged; restore it, or remove it and add the agents again: fetchd agent add"
         )
     return StoredAgents(source, tables)
+
+
+def _take_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object none of whose names stands twice, as in TOML: which of them counts would be a guess."""
+    taken = dict(pairs)
+    if len(taken) != len(pairs):
+        raise ValueError("a name stands twice")
+    return taken
 
 
 def write_agents(state_dir: Path, stored: StoredAgents) -> None:

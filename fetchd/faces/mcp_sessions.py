@@ -48,6 +48,8 @@ class SessionShares:
             (value.decode("latin-1") for name, value in scope["headers"] if name == SESSION_FIELD), None
         )
         session = self._sessions.get(stated) if stated is not None else None
+        if session is not None and session.agent != agent:
+            session = None  # it is answered 404, and keeps nothing of another's alive
         self._opening[agent] += stated is None
         if session is not None:
             session.busy += 1

@@ -48,7 +48,20 @@ def test_without_a_file_or_a_directory_there_are_none(tmp_path: Path) -> None:
     assert not (tmp_path / "not").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"bot": 1}', '{"bot": []}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"bot": 1}',
+        '{"bot": []}',
+        "[" * 100_000,
+        '{"bot": {}, "bot": {}}',
+        '{"bot": {"profile": "idle", "profile": "default"}}',
+    ],
+)
 def test_a_damaged_file_is_an_error_and_not_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "agents.json").write_text(text)
 

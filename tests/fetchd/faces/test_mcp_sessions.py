@@ -97,6 +97,15 @@ async def test_one_with_a_request_under_way_is_not_idle() -> None:
     assert not server.shares.is_full("a")
 
 
+async def test_another_agent_keeps_nothing_alive() -> None:
+    server, found = Server(), []
+    await server.ask(200, opens="s1")
+    server.now += IDLE + 1
+    await server.ask(404, session="s1", agent="b", meanwhile=lambda: found.append(server.shares.is_full("a")))
+
+    assert found == [False]
+
+
 async def test_one_being_opened_counts_and_one_that_was_not_opened_does_not() -> None:
     server, found = Server(), []
     await server.ask(400, meanwhile=lambda: found.append(server.shares.is_full("a")))
