@@ -2,7 +2,7 @@
 
 Each server of the process (tools, operator) has places of its own, so that idle agents never keep the operator out.
 When all are held, the longest idle client of the address that holds most makes room; if all are busy, the newcomer
-is closed. A client that never says a word, or does not end its TLS handshake, is idle like any other.
+is closed. A client that never says a word, or does not end its TLS handshake or its request, is idle like any other.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ class PlacedProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is under way."""
+        """Whether no call is under way; who has not sent its request to the end has none yet."""
         cycle: Any = self.cycle  # None before the first
-        return cycle is None or bool(cycle.response_complete)
+        return cycle is None or bool(cycle.response_complete or cycle.more_body)
 
 
 class Client:

@@ -82,6 +82,15 @@ class Client:
 
         return await asyncio.to_thread(ask)
 
+    def send(self, data: bytes) -> None:
+        assert self._http.sock is not None
+        self._http.sock.sendall(data)
+
+    async def receive(self) -> bytes:
+        """The first line of what comes next."""
+        assert self._http.sock is not None
+        return (await asyncio.to_thread(self._http.sock.recv, 1000)).partition(b"\r\n")[0]
+
     async def is_closed(self) -> bool:
         assert self._http.sock is not None
         try:
@@ -131,6 +140,36 @@ async def test_who_has_a_call_under_way_stays_and_if_all_have_the_newcomer_is_cl
             assert await newcomer.is_closed()
             app.go.set()
     assert [call.result() for call in slow] == [200] * 3
+
+
+@pytest.mark.usefixtures("few")
+async def test_who_keeps_its_request_unfinished_has_no_call_yet() -> None:
+    """Else one client would hold every place with bodies that never end."""
+    begun = asyncio.Semaphore(0)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            begun.release()
+            while (await receive()).get("more_body", False):
+                pass
+        await App()(scope, receive, send)
+
+    with listen_on("tools", "127.0.0.1", 0) as listening, ExitStack() as stack:
+        address = listening.getsockname()[:2]
+        async with serving(app, listening):
+            unfinished = []
+            for _ in range(3):
+                client = Client(address)
+                stack.callback(client.close)
+                client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx")
+                unfinished.append(client)
+                await begun.acquire()
+            newcomer = Client(address)
+            stack.callback(newcomer.close)
+            assert await newcomer.get() == 200
+            assert await unfinished[0].is_closed()
+            unfinished[2].send(b"y")  # who goes on in time has its answer
+            assert await unfinished[2].receive() == b"HTTP/1.1 200 OK"
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------
