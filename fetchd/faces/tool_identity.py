@@ -4,15 +4,19 @@
     none                                                 by source address, else the local user where that is allowed
 
 Open to all: what says nothing of any agent (`OPEN_PATHS`). Whatever else a client says of its name is not read.
+One agent has at most half of the listener's places under way at once: event streams, answers it does not read and
+bodies that it does not send would else keep all others out.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fetchd import client_places
 from fetchd.core.caller import Caller
 from proxy_addons.policy.agents import UNREADABLE, Credential, parse_credential
 from proxy_addons.policy.rulebook import CurrentRules
@@ -23,6 +27,9 @@ OPEN_PATHS: Final = frozenset({"/", "/healthz", "/openapi.json", "/docs"})
 CALLER: Final = "fetchd.caller"
 """Key of an ASGI scope: the Caller."""
 CHALLENGE: Final = 'Bearer realm="fetchd"'
+SHARE: Final = 2
+"""An agent has at most one in so many of the listener's places."""
+RETRY_SECONDS: Final = 5
 
 
 class ToolIdentity:
@@ -31,6 +38,7 @@ class ToolIdentity:
     def __init__(self, app: ASGIApp, rules: CurrentRules) -> None:
         self._app: Final = app
         self._rules: Final = rules
+        self._under_way: Final[Counter[str]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
@@ -40,9 +48,19 @@ class ToolIdentity:
         source = scope["client"][0] if scope["client"] else ""
         found = rulebook.roster.identify(rulebook.tools, source, read_credential(scope))
         if isinstance(found, Verdict):
-            await _refuse(send, found.message)
+            challenge = (b"www-authenticate", CHALLENGE.encode())
+            await _refuse(send, render_identity_problem(found.message), challenge)
             return
-        await self._app({**scope, CALLER: Caller(found.agent, found.profile)}, receive, send)
+        if self._under_way[found.agent] >= client_places.count_places() // SHARE:
+            await _refuse(send, _TOO_MANY, (b"retry-after", b"%d" % RETRY_SECONDS))
+            return
+        self._under_way[found.agent] += 1
+        try:
+            await self._app({**scope, CALLER: Caller(found.agent, found.profile)}, receive, send)
+        finally:
+            self._under_way[found.agent] -= 1
+            if not self._under_way[found.agent]:
+                del self._under_way[found.agent]
 
 
 def read_credential(scope: Scope) -> Credential | None:
@@ -66,12 +84,22 @@ def render_identity_problem(detail: str) -> Mapping[str, object]:
     )
 
 
-async def _refuse(send: Send, detail: str) -> None:
-    body = json.dumps(dict(render_identity_problem(detail))).encode()
+_TOO_MANY: Final = MappingProxyType(
+    {
+        "type": "about:blank",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": "too many requests of this agent at once; end one, or try again in a few seconds",
+    }
+)
+
+
+async def _refuse(send: Send, document: Mapping[str, object], field: tuple[bytes, bytes]) -> None:
+    body = json.dumps(dict(document)).encode()
     fields = [
         (b"content-type", b"application/problem+json"),
         (b"content-length", b"%d" % len(body)),
-        (b"www-authenticate", CHALLENGE.encode()),
+        field,
     ]
-    await send({"type": "http.response.start", "status": 401, "headers": fields})
+    await send({"type": "http.response.start", "status": document["status"], "headers": fields})
     await send({"type": "http.response.body", "body": body})

@@ -204,8 +204,8 @@ BAD_INPUTS: dict[str, tuple[dict[str, Any], ReadCode, str]] = {
     ),
     "half a surrogate pair in a pattern": (
         {"allowlist": ["\udfff"]}, ReadCode.INVALID_INPUT,
-        'allowlist[0]: host pattern "\\udfff" is not *, a host name or *.name with optional :port;'
-        " write docs.rs or *.docs.rs:443",
+        ('allowlist[0]: host pattern "\\udfff" is not *, a host name or *.name with optional :port; write'
+        " docs.rs or *.docs.rs:443"),
     ),
     "101 patterns": (
         {"allowlist": ["a.example"] * 101}, ReadCode.INVALID_INPUT, "allowlist: write at most 100 patterns",

@@ -104,6 +104,33 @@ async def test_who_calls(headers: dict[str, str], agent: object) -> None:
         assert (callers(daemon), daemon.transport.sent) == ([], [])
 
 
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_one_agent_never_holds_every_place(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Neither by requests that it does not end nor by event streams, which no bound on calls counts."""
+    monkeypatch.setattr("fetchd.client_places.count_places", lambda: 4)
+    async with serve({OTHER: TEXT}, config=CONFIG) as daemon:
+        session = (await PlainClient(daemon, "2025-11-25", bearer("alice")).open()).session
+        stream = f"GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n"
+        post = "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+        unended = f"{post}Expect: 100-continue\r\n"  # the server says so when it begins to read
+        held = []
+        for head in (stream if method == "GET" else unended, unended):
+            reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            held.append(writer)
+            writer.write(f"{head}Host: a\r\nAuthorization: Bearer {TOKENS['alice']}\r\n\r\n".encode())
+            assert (await reader.readline()).split()[1] in (b"100", b"200")
+        refused = await fetch(daemon, bearer("alice"))
+        other = await fetch(daemon, bearer("bob"), OTHER)
+        for writer in held:
+            writer.close()
+            await writer.wait_closed()
+
+    assert (refused.status, other.status) == (503, 200)
+    assert dict(refused.headers)[b"retry-after"] == b"5"
+    assert document(refused)["detail"].startswith("too many requests of this agent at once")
+    assert callers(daemon) == [("bob", "bobs")]
+
+
 async def test_two_statements_are_none() -> None:
     async with serve({URL: TEXT}, config=CONFIG) as daemon, httpcore.AsyncConnectionPool() as pool:
         fields = [("Authorization", f"Bearer {TOKENS[name]}") for name in ("alice", "bob")]
