@@ -221,7 +221,7 @@ class PageReader:
             FetchOutcome.HARD,
             failure=failure.code.value,
             rule=failure.rule,
-            detail=failure.text,
+            detail=failure.logged or failure.text,
         )
         if line is None:
             failure = INTERNAL

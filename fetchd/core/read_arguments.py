@@ -71,7 +71,8 @@ def read_read_arguments(value: object) -> ReadArguments | ReadFailure:
         return invalid_input("url", "write a URL as a string")
     for name in value:
         if name not in INPUTS:
-            return invalid_input(str(name)[:100], f"no such input; there are {', '.join(INPUTS)}")
+            there = f"no such input; there are {', '.join(INPUTS)}"
+            return invalid_input(str(name)[:100], there, logged=f"page_read: {there}")
     allowlist = _read_allowlist(value.get("allowlist"))
     if isinstance(allowlist, ReadFailure):
         return allowlist
@@ -103,5 +104,8 @@ def _read_allowlist(value: object) -> tuple[HostPattern, ...] | ReadFailure:
         try:
             patterns.append(parse_host_pattern(one))
         except HostPatternError as error:
-            return invalid_input(f"allowlist[{index}]", str(error))
+            where = f"allowlist[{index}]"
+            return invalid_input(
+                where, str(error), logged=f"page_read: {where}: not a host pattern as it is written"
+            )
     return tuple(dict.fromkeys(patterns))

@@ -46,12 +46,17 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ReadFailure:
-    """One failed read. `facts`: what a program may want of it, such as the attempted host; JSON values."""
+    """One failed read. `facts`: what a program may want of it, such as the attempted host; JSON values.
+
+    logged: what the audit log says in place of `text`, where that repeats words of the caller's that were not read as
+    anything: they may be a query or a token in the wrong place (SPEC 1.9).
+    """
 
     code: ReadCode
     text: str
     facts: dict[str, object] = field(default_factory=dict)
     rule: str | None = None
+    logged: str | None = None
 
     @property
     def kind(self) -> FailureKind:
@@ -64,13 +69,13 @@ def missing_input(name: str) -> ReadFailure:
     return ReadFailure(ReadCode.MISSING_INPUT, f"page_read: missing input {name}", {"input": name})
 
 
-def invalid_input(name: str, what: str) -> ReadFailure:
-    """An input is there and cannot be used. what: what to write.
+def invalid_input(name: str, what: str, *, logged: str | None = None) -> ReadFailure:
+    """An input is there and cannot be used. what: what to write. logged: see ReadFailure.
 
     Both may repeat the caller's own words, where JSON lets anything stand: half a surrogate pair is no text.
     """
     name, what = _printable(name), _printable(what)
-    return ReadFailure(ReadCode.INVALID_INPUT, f"page_read: {name}: {what}", {"input": name})
+    return ReadFailure(ReadCode.INVALID_INPUT, f"page_read: {name}: {what}", {"input": name}, logged=logged)
 
 
 def _printable(text: str) -> str:

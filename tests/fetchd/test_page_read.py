@@ -233,6 +233,34 @@ async def test_inputs_that_cannot_be_used(bench: Bench, sentence: str) -> None:
     assert bench.world.dns.queries == []
 
 
+@pytest.mark.parametrize(
+    ("inputs", "logged"),
+    [
+        pytest.param(
+            {f"Authorization: Bearer {CANARY}": 1},
+            "page_read: no such input; there are url, allowlist, extract, link_text, known_digest",
+            id="a field in place of a name",
+        ),
+        pytest.param(
+            {"allowlist": [f"a.example/?token={CANARY}"]},
+            "page_read: allowlist[0]: not a host pattern as it is written",
+            id="a URL in place of a pattern",
+        ),
+    ],
+)
+async def test_the_log_does_not_repeat_what_was_not_read(
+    bench: Bench, inputs: dict[str, Any], logged: str
+) -> None:
+    outcome = await bench.read(bench.world.url("/"), **inputs)
+    assert outcome.failure is not None
+    assert CANARY in outcome.failure.text  # the caller is told
+    bench.log.flush()
+    lines = "".join(path.read_text() for path in bench.state.rglob("*.jsonl"))
+    assert CANARY not in lines
+    (line,) = [json.loads(one) for one in lines.splitlines() if outcome.fetch_id in one]
+    assert line["detail"] == logged
+
+
 @pytest.mark.parametrize("text", ["", "null", "[]", '"x"', "{", "\x00", '{"url": NaN}', "[" * 5000])
 async def test_inputs_that_are_no_object_miss_the_url(bench: Bench, text: str) -> None:
     outcome = await bench.reader.call(text, Caller("local", bench.profiles["test"]), CEILING)
