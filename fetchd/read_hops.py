@@ -174,7 +174,7 @@ class ReadChain:
                 following = self._follow_redirect(answer, verdict, chain)
                 if following is not None:
                     return following
-                return await self._keep(answer, verdict, chain, conditional=validators is not None)
+                return await self._keep(answer, verdict, chain, validators)
         except NoAnswerError as error:
             _log.debug("read %s, hop %d: %s", self._fetch_id, chain.hop, error)
             raise self._fault(chain, "network error") from error
@@ -236,11 +236,12 @@ class ReadChain:
     # --- the page ------------------------------------------------------------------------------------------------
 
     async def _keep(
-        self, answer: HopAnswer, verdict: GatewayVerdict, chain: Chain, *, conditional: bool
+        self, answer: HopAnswer, verdict: GatewayVerdict, chain: Chain, sent: Validators | None
     ) -> PageHad:
         target, cap = chain.current, self._caller.profile.byte_cap
-        if answer.status == 304 and conditional:
-            return self._had(answer, verdict, target, None)
+        if answer.status == 304 and sent is not None:
+            # Those sent came with this very body; others that a 304 names may be another's (RFC 9111, 4.3.4).
+            return self._had(answer, verdict, target, None, sent)
         if not 200 <= answer.status <= 299:
             raise _EndError(bad_status(target.display, answer.status))
         if declared_length(answer.fields) > cap:
@@ -264,9 +265,16 @@ class ReadChain:
             except BodyError as error:
                 raise self._fault(chain, "its body cannot be decoded") from error
             blob = await writer.commit()
-        return self._had(answer, verdict, target, blob)
+        return self._had(answer, verdict, target, blob, _read_validators(answer.fields))
 
-    def _had(self, answer: HopAnswer, verdict: GatewayVerdict, target: Target, blob: Blob | None) -> PageHad:
+    def _had(
+        self,
+        answer: HopAnswer,
+        verdict: GatewayVerdict,
+        target: Target,
+        blob: Blob | None,
+        validators: Validators | None,
+    ) -> PageHad:
         return PageHad(
             target,
             answer.status,
@@ -277,7 +285,7 @@ class ReadChain:
             _position(verdict),
             verdict.policy,
             self._retries,
-            _read_validators(answer.fields),
+            validators,
         )
 
     def _fault(self, chain: Chain, what: str, rule: Rule | None = None) -> _FaultError:

@@ -454,6 +454,30 @@ async def test_an_unchanged_page_costs_no_body(bench: Bench) -> None:
     assert sent[2:] == [[], [], []]
 
 
+@pytest.mark.parametrize(
+    "named", [[("etag", '"v2"')], [("last-modified", "Tue, 01 Jan 2030 00:00:00 GMT")], []]
+)
+async def test_a_304_that_names_another_version_does_not_bind_it_to_the_body(
+    bench: Bench, named: list[tuple[str, str]]
+) -> None:
+    """Else the page of that version would be taken, and signed for, as the one that was kept."""
+    asked = []
+
+    async def confused(exchange: Exchange) -> None:
+        conditions = ("if-none-match", "if-modified-since")
+        asked.append([value for name in conditions for value in exchange.request.values(name)])
+        if asked[-1]:
+            await exchange.respond(304, named, b"")
+        else:
+            await exchange.respond(200, [("content-type", "text/plain"), ("etag", '"v1"')], b"one")
+
+    bench.world.origin.route("/confused", confused)
+    url = bench.world.url("/confused")
+    for _ in range(3):
+        await bench.result(url, known_digest=digest(b"one"))
+    assert asked == [[], ['"v1"'], ['"v1"']]
+
+
 async def test_the_same_page_without_validators_is_unchanged_all_the_same(bench: Bench) -> None:
     bench.world.origin.route("/same", replies.text("same"))
     result = await bench.result(bench.world.url("/same"), known_digest=digest(b"same"))
