@@ -242,7 +242,8 @@ class ReadChain:
         if answer.status == 304 and sent is not None:
             # Those sent came with this very body; others that a 304 names may be another's (RFC 9111, 4.3.4).
             return self._had(answer, verdict, target, None, sent)
-        if not 200 <= answer.status <= 299:
+        # A part that nobody asked for (206) is not the page.
+        if not 200 <= answer.status <= 299 or answer.status == 206:
             raise _EndError(bad_status(target.display, answer.status))
         if declared_length(answer.fields) > cap:
             raise _EndError(too_large(cap))

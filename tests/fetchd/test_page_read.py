@@ -268,8 +268,9 @@ async def test_inputs_that_are_no_object_miss_the_url(bench: Bench, text: str) -
     assert outcome.failure.code in (ReadCode.MISSING_INPUT, ReadCode.INVALID_INPUT)
 
 
-async def test_what_is_no_2xx(bench: Bench) -> None:
-    for status in (404, 500, 304, 199 + 101):
+async def test_what_is_no_whole_page(bench: Bench) -> None:
+    """No 2xx, or a part that nobody asked for."""
+    for status in (404, 500, 304, 300, 206):
         bench.world.origin.route("/status", replies.answer(status, b""))
         text = await bench.fails(ReadCode.HTTP_STATUS, bench.world.url("/status?secret"))
         assert text == f"{bench.world.url('/status')} answered HTTP {status}"
