@@ -73,14 +73,16 @@ BEFORE_SERVICE = frozenset(
 
 def session_of(data: Any, sessions: Sessions) -> Session | None:
     """The session that a hook's argument belongs to, whatever the hook."""
-    client = data if isinstance(data, Client) else _client_of(data)
+    client = _client_of(data)
+    if client is None and isinstance(data, Client):
+        client = data
     return sessions.find(client) if client is not None else None
 
 
 def _client_of(data: Any) -> Client | None:
     for holder, name in ((data, "client_conn"), (data, "client"), (getattr(data, "context", None), "client")):
         client = getattr(holder, name, None)
-        if isinstance(client, Client):
+        if client is not None and isinstance(client, Client):  # to ask it of None takes an ABC's long way
             return client
     return None
 

@@ -15,14 +15,15 @@ from collections import Counter, deque
 from collections.abc import Awaitable
 from typing import Any, cast
 
-from mitmproxy import flow, http
+from mitmproxy import http
 from mitmproxy.connection import Connection, ConnectionState, Server
-from mitmproxy.proxy import commands, events, layer, mode_servers, mode_specs, server
+from mitmproxy.proxy import commands, events, layer, mode_specs, server
 from mitmproxy.proxy.layers import modes
 
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.hops import Entry, Origin, Pipe, Recorder, Session
 from proxy_addons.engine.idle import IdleWatchdog
+from proxy_addons.engine.lean_handler import LeanHandler
 from proxy_addons.policy.limits import MAX_HEAD_BYTES
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ MAX_WRITE_BUFFER = 1 << 17
 _POLL_SECONDS = 0.02
 
 
-class GateHandler(mode_servers.ProxyConnectionHandler):
+class GateHandler(LeanHandler):
     """Implements `hops.ConnectionControl` and `places.Occupant`."""
 
     def __init__(
@@ -54,13 +55,14 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self.session = Session(self.client, entry, self, recorder)
         self.layer = modes.HttpProxy(self.layer.context)
         self._has_first_layer = False
-        self.timeout_watchdog: IdleWatchdog = IdleWatchdog(
-            master.options.tcp_timeout, self.on_timeout, self._has_request
-        )
+        self.timeout_watchdog = IdleWatchdog(master.options.tcp_timeout, self._end_idle, self._has_request)
         self._client_writer = writer
         self._dispatcher = cast(Dispatcher, master.addons)
         self._waiting_for: Counter[Connection] = Counter()
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+        self._due_why = ""
         self._dead = False
         self._unsent: dict[Connection, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,17 +105,32 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
 
     def arm(self, seconds: float, why: str) -> None:
         """Close the connection unless disarmed or re-armed within `seconds`."""
-        self.disarm()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._late, why)
+        self._due, self._due_why = self._loop.time() + seconds, why
+        if self._timer is None or self._timer.when() > self._due:
+            self._set_timer(self._due)
 
     def disarm(self) -> None:
-        """Stop the deadline set by `arm`."""
+        """Stop the deadline set by `arm`. Its timer stays for the next one, which it serves in half the steps."""
+        self._due = None
+
+    def _set_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        """The timer has come: for the deadline, for one that was put off since, or for none."""
+        assert self._timer is not None
+        rang, self._timer = self._timer.when(), None
+        if self._due is None:
+            return
+        if self._due > rang:
+            self._set_timer(self._due)
+        else:
+            self._late(self._due_why)
 
     def _late(self, why: str) -> None:
-        self._timer = None
+        self._due = None
         try:
             self.session.recorder.event(self.session, "client-timeout", why)
         finally:
@@ -134,6 +151,10 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         self.abort("made room for another client")
         self._client_writer.transport.abort()
 
+    def _end_idle(self) -> None:
+        if self.client in self.transports:
+            self._close_client("timeout")
+
     def _has_request(self) -> bool:
         return any(view.has_request() for view in self.session.http_layers)
 
@@ -152,6 +173,13 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         connection.state = ConnectionState.CLOSED
         if io.handler is not None:
             io.handler.cancel(why)
+
+    def stop_timers(self) -> None:
+        """The connection is over."""
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # --- events and commands -------------------------------------------------------------------------------------
 
@@ -285,7 +313,6 @@ class GateHandler(mode_servers.ProxyConnectionHandler):
         if waiting is not None:
             with self.timeout_watchdog.disarm():
                 await waiting
-        assert not isinstance(hook.args()[0], flow.Flow)
 
     def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)

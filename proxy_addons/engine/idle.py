@@ -2,23 +2,25 @@
 
 Stock counts the silence of a request too: one that a profile lets take two minutes was cut after one, whatever its
 own limit. A request under way ends by its hop's whole time; what is idle is what waits for the next one.
+Stock watches in a task of its own; here a timer looks again when the silence heard so far would be long enough.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mitmproxy.proxy.server import TimeoutWatchdog
 
 
 class IdleWatchdog(TimeoutWatchdog):
-    """In place of mitmproxy's: `busy` tells whether a request is under way."""
+    """In place of mitmproxy's: `busy` tells whether a request is under way, `on_idle` is called once."""
 
-    def __init__(
-        self, seconds: int, callback: Callable[[], Awaitable[None]], busy: Callable[[], bool]
-    ) -> None:
-        super().__init__(seconds, callback)
-        self._busy = busy
-        self._last = asyncio.get_running_loop().time()
+    def __init__(self, seconds: int, on_idle: Callable[[], None], busy: Callable[[], bool]) -> None:
+        self.timeout, self.blocker = seconds, 0
+        self._on_idle, self._busy = on_idle, busy
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def heard_at(self) -> float:
@@ -27,13 +29,34 @@ class IdleWatchdog(TimeoutWatchdog):
 
     def register_activity(self) -> None:
         """Something was said."""
-        self._last = asyncio.get_running_loop().time()
+        self._last = self._loop.time()
 
-    async def watch(self) -> None:
-        """Call back, once, when the connection has been idle for long enough."""
-        loop = asyncio.get_running_loop()
-        while (rest := self._last + self.timeout - loop.time()) > 0:
-            await asyncio.sleep(rest)
-            if self._busy() or self.blocker > 0:
+    def start(self) -> None:
+        """Watch from now on."""
+        self._timer = self._loop.call_at(self._last + self.timeout, self._look)
+
+    def stop(self) -> None:
+        """The connection is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._busy() or self.blocker > 0:
+            self.register_activity()
+        if self._last + self.timeout > self._loop.time():
+            self.start()
+        else:
+            self._on_idle()
+
+    @contextmanager
+    def disarm(self) -> Iterator[None]:
+        """While a hook waits, its connection is not idle."""
+        self.blocker += 1
+        try:
+            yield
+        finally:
+            self.blocker -= 1
+            if self.blocker == 0:
                 self.register_activity()
-        await self.callback()

@@ -149,6 +149,26 @@ def current_value(self: Any) -> Any:
     return value if type(value) in _PLAIN else copy.deepcopy(value)
 
 
+def option_value(self: optmanager.OptManager, name: str) -> Any:
+    """`OptManager.__getattr__`: an option's value."""
+    option = self._options.get(name)
+    if option is None:
+        raise AttributeError(f"No such option: {name}")
+    value = option._default if option.value is optmanager.unset else option.value
+    return value if type(value) in _PLAIN else copy.deepcopy(value)
+
+
+def set_server_field(self: connection.Server, name: str, value: Any) -> None:
+    """`Server.__setattr__`: only these two are looked at."""
+    if name in ("address", "via"):
+        _stock_set_server_field(self, name, value)
+    else:
+        object.__setattr__(self, name, value)
+
+
+_stock_set_server_field = connection.Server.__setattr__
+
+
 def hook_arguments(self: hooks.Hook) -> list[Any]:
     """`Hook.args`: what the hook's functions are called with."""
     return [getattr(self, name) for name in _field_names(self.name)]
@@ -177,6 +197,8 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (http.Headers, "__getitem__", get_folded),
     (http.Headers, "__contains__", has_field),
     (optmanager._Option, "current", current_value),
+    (optmanager.OptManager, "__getattr__", option_value),
+    (connection.Server, "__setattr__", set_server_field),
     (hooks.Hook, "args", hook_arguments),
     # These two only told authors of new hooks and events that they had forgotten a decorator.
     (commands.StartHook, "__new__", _new),

@@ -104,6 +104,12 @@ class LeanTlsLayer(TLSLayer):
             else:
                 yield command
 
+    def has_only_tickets(self) -> bool:
+        """Right after the handshake: what a TLS 1.3 server then has to send are session tickets, which are in no
+        hurry: they go out in front of the first answer, in its write.
+        """
+        return self.conn is self.context.client and self.conn.tls_version == "TLSv1.3"
+
     def tls_interact(self) -> layer.CommandGenerator[None]:
         """Send what OpenSSL has for the peer."""
         while has_output(self.tls):
@@ -116,7 +122,7 @@ class LeanTlsLayer(TLSLayer):
             tls.bio_write(data)
         pieces: list[bytes] = []
         close = False
-        while True:
+        while data or has_input(tls):
             try:
                 pieces.append(tls.recv(_RECORD))
             except SSL.WantReadError:
@@ -129,7 +135,8 @@ class LeanTlsLayer(TLSLayer):
                 break
             if not has_input(tls):
                 break
-        yield from self.tls_interact()
+        if pieces or close or data or not self.has_only_tickets():
+            yield from self.tls_interact()
         if pieces:
             plaintext = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             yield from self.event_to_child(events.DataReceived(self.conn, plaintext))

@@ -147,7 +147,7 @@ class Listener:
             await _flush(writer)
         finally:
             writer.transport.abort()
-            handler.disarm()
+            handler.stop_timers()
             self._sessions.drop(handler.client)
             # The transport closes its socket in the loop's next turn.
             asyncio.get_running_loop().call_soon(self._places.leave, place)
@@ -163,6 +163,8 @@ async def _open_streams(connection: socket.socket) -> tuple[asyncio.StreamReader
 
 async def _flush(writer: asyncio.StreamWriter) -> None:
     """A closed connection whose client does not read what is left for it would stay open for ever, uncounted."""
+    if writer.transport.get_write_buffer_size() == 0:
+        return
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(FLUSH_SECONDS):
             await writer.wait_closed()

@@ -28,15 +28,38 @@ async def exchange_udp[T](server: Nameserver, query: bytes, accept: Callable[[by
     (nobody listens there, no route), NoReplyError (too many strangers) and what `accept` raises.
     """
     loop = asyncio.get_running_loop()
+    found: asyncio.Future[T] = loop.create_future()
+    strangers = 0
+
+    def take() -> None:
+        nonlocal strangers
+        if found.done():  # or cancelled: the time is up
+            return
+        try:
+            reply = accept(sock.recv(MAX_DATAGRAM))
+        except (BlockingIOError, InterruptedError):
+            return
+        except Exception as error:  # noqa: BLE001 it is raised where the reply is waited for
+            found.set_exception(error)
+            return
+        if reply is not None:
+            found.set_result(reply)
+            return
+        strangers += 1
+        if strangers == MAX_STRAY_DATAGRAMS:
+            found.set_exception(NoReplyError("only datagrams that answer something else"))
+
     with socket.socket(server.family, socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)
         sock.connect(server.socket_address())
         sock.send(query)
-        for _ in range(MAX_STRAY_DATAGRAMS):
-            reply = accept(await loop.sock_recv(sock, MAX_DATAGRAM))
-            if reply is not None:
-                return reply
-    raise NoReplyError("only datagrams that answer something else")
+        loop.add_reader(
+            sock, take
+        )  # no reply can be there yet: to try first, as sock_recv does, costs a failure
+        try:
+            return await found
+        finally:
+            loop.remove_reader(sock)
 
 
 async def exchange_tcp[T](server: Nameserver, query: bytes, accept: Callable[[bytes], T | None]) -> T:
