@@ -345,12 +345,16 @@ class GateHandler(LeanHandler):
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _client_must_wait(self) -> bool:
-        return self.client in self.transports and any(
-            view.most_queued() > MAX_QUEUED_EVENTS
-            or view.uploads_held() > MAX_H2_BUFFER
-            or view.sent_ahead() > MAX_HEAD_BYTES
-            for view in self.session.http_layers
-        )
+        if self.client not in self.transports:
+            return False
+        for view in self.session.http_layers:
+            if (
+                view.most_queued() > MAX_QUEUED_EVENTS
+                or view.uploads_held() > MAX_H2_BUFFER
+                or view.sent_ahead() > MAX_HEAD_BYTES
+            ):
+                return True
+        return False
 
     def _origin_must_wait(self, origin: Connection) -> bool:
         if self.client not in self.transports or self.client.state is not ConnectionState.OPEN:

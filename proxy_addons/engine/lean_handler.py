@@ -7,8 +7,9 @@ and reads, and a timer watches (`idle`). Equality with stock: tests/proxy_addons
 import asyncio
 import logging
 import time
+from typing import Any
 
-from mitmproxy.proxy import events, mode_servers, server_hooks
+from mitmproxy.proxy import events, mode_servers, mode_specs, server_hooks
 
 from proxy_addons.engine.idle import IdleWatchdog
 
@@ -19,6 +20,18 @@ class LeanHandler(mode_servers.ProxyConnectionHandler):
     """A client connection from its first hook to its last."""
 
     timeout_watchdog: IdleWatchdog
+
+    def __init__(
+        self,
+        master: Any,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        options: Any,
+        mode: mode_specs.ProxyMode,
+    ) -> None:
+        """As in mitmproxy, which also writes the client's address out for a log that is not kept."""
+        self.master = master
+        super(mode_servers.ProxyConnectionHandler, self).__init__(reader, writer, options, mode)
 
     async def handle_client(self) -> None:
         """As in mitmproxy; raises CancelledError when the task is cancelled from outside (the worker ends)."""

@@ -71,6 +71,9 @@ _MAY_OMIT_QUESTION = frozenset({1, 2, 4, 5})
 _FINAL = frozenset({None, LookupFailure.NXDOMAIN, LookupFailure.CNAME_CHAIN})
 """Outcomes that another server would only repeat: an answer, no such name, an endless alias."""
 
+_ASKED_NAME = b"\xc0\x0c"
+"""A pointer (RFC 1035 4.1.4) to the name right behind the header, as nearly every answer begins."""
+
 _Labels = tuple[bytes, ...]
 
 
@@ -219,8 +222,13 @@ def _parse_answer_section(parser: dns.wire.Parser, records: int, query: _Query) 
     row = _TYPES[query.rtype]
     addresses: dict[_Labels, list[str]] = {}
     aliases: dict[_Labels, _Labels] = {}
+    name = tuple(label.lower() for label in query.name)
     for _ in range(records):
-        owner = _parse_name(parser)
+        if parser.wire[parser.current : parser.current + 2] == _ASKED_NAME:
+            owner = name  # it was compared when the question was
+            parser.get_bytes(2)
+        else:
+            owner = _parse_name(parser)
         number, rdclass, _, length = parser.get_struct("!HHIH")
         with parser.restrict_to(length):
             if rdclass == CLASS_IN and number == row.number:
@@ -230,7 +238,6 @@ def _parse_answer_section(parser: dns.wire.Parser, records: int, query: _Query) 
                 aliases.setdefault(owner, _parse_name(parser))
             else:
                 parser.get_bytes(length)
-    name = tuple(label.lower() for label in query.name)
     for _ in range(MAX_CHAIN):
         if name in addresses:
             found = addresses[name]
