@@ -249,8 +249,8 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
     try:
         gateway = Gateway(replace(spec, series=(log.series,)), log)
         gc.freeze()  # what is there now stays: collections need not look at it again and again
-        # Young objects are looked at a fifth as often, whole generations as often as before: garbage stays bounded.
-        gc.set_threshold(10_000, 5, 4)
+        # The young are looked at half as often, all others as often as before: what garbage holds stays small.
+        gc.set_threshold(4_000, 5, 10)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
