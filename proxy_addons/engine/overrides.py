@@ -48,6 +48,8 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (_http_h2.BufferedH2Connection, ("acknowledge_received_data", "increment_flow_control_window")),
     (websocket.WebsocketLayer, ("handle_event",)),
     (server.ConnectionHandler, ("server_event", "drain_writers", "handle_hook", "open_connection", "wakeup")),
+    (server.ConnectionHandler, ("handle_client", "handle_connection")),
+    (server.LiveConnectionHandler, ("__init__",)),
     (mode_servers.ProxyConnectionHandler, ("handle_hook",)),
     (addonmanager.AddonManager, ("handle_lifecycle", "trigger_event", "trigger", "invoke_addon_sync")),
     (tlsconfig.TlsConfig, ("tls_start_client", "tls_start_server", "get_cert", "request")),

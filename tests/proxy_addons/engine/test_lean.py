@@ -59,6 +59,35 @@ def test_options_read_as_in_stock_and_a_changeable_value_is_a_copy():
     assert lean.current_value(opts._options["ignore_hosts"]) == ["a"]
 
 
+def test_an_option_is_read_by_its_name_as_in_stock():
+    opts = options.Options(ignore_hosts=["a"])
+    stock = lean.STOCK[optmanager.OptManager, "__getattr__"]
+    for name in opts._options:
+        assert lean.option_value(opts, name) == stock(opts, name)
+    assert lean.option_value(opts, "ignore_hosts") is not opts._options["ignore_hosts"].value
+    with pytest.raises(AttributeError, match="No such option: none"):
+        lean.option_value(opts, "none")
+
+
+@pytest.mark.parametrize("name", ["address", "via", "sni", "state", "error"])
+@pytest.mark.parametrize("state", list(connection.ConnectionState))
+@pytest.mark.parametrize("same", [True, False])
+def test_an_open_connection_keeps_where_it_goes_as_in_stock(name, state, same):
+    made = [connection.Server(address=("a.example", 443)) for _ in range(2)]
+    outcomes = []
+    for one, put in zip(
+        made, (lean.set_server_field, lean.STOCK[connection.Server, "__setattr__"]), strict=True
+    ):
+        one.state = state
+        value: Any = getattr(one, name) if same else ("b.example", 1)
+        try:
+            put(one, name, value)
+            outcomes.append(getattr(one, name))
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
 def test_a_hook_gives_its_argument():
     flow: Any = object()
     assert lean.hook_arguments(HttpRequestHook(flow)) == [flow]

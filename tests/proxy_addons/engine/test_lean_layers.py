@@ -284,3 +284,42 @@ def test_a_piece_that_is_refused_is_not_passed_on() -> None:
     stream.flow.response.stream = refuse
     said: list[Any] = list(stream.state_stream_response_body(ResponseData(1, b"x")))
     assert said == ["the refusal"]
+
+
+# --- session tickets ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("is_client", "version", "held"),
+    [(True, "TLSv1.3", True), (True, "TLSv1.2", False), (False, "TLSv1.3", False)],
+    ids=[
+        "tickets wait for the first answer",
+        "TLS 1.2 ends with our Finished",
+        "an origin is owed our Finished",
+    ],
+)
+def test_what_is_left_of_a_handshake_waits_only_where_it_is_tickets(
+    is_client: bool, version: str, held: bool
+) -> None:
+    client, server = SSL.Connection(CLIENT), SSL.Connection(SERVER)
+    client.set_connect_state()
+    server.set_accept_state()
+    for one, other in ((client, server), (server, client), (client, server)):
+        try:
+            one.do_handshake()
+        except SSL.WantReadError:
+            pass
+        while lean_layers.has_output(one):
+            other.bio_write(one.bio_read(1 << 16))
+    server.do_handshake()
+    assert lean_layers.has_output(server), "the tickets"
+    made = make_open(lean_layers.LeanTlsLayer, server)
+    made.context = types.SimpleNamespace(client=made.conn if is_client else None)
+    made.conn.tls_version = version
+    sent = [one for one in made.receive_data(b"") if isinstance(one, commands.SendData)]
+    assert bool(sent) is not held
+    answer = [one.data for one in made.send_data(b"answer")]
+    client.bio_write(b"".join([one.data for one in sent] + answer))
+    assert client.recv(100) == b"answer"
+    assert len(answer) == 1, "in one piece with the answer"
+    assert client.get_session() is not None

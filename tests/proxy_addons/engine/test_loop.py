@@ -31,7 +31,7 @@ def run(make: Callable[[], Any], steps: list[tuple[str, int, bool]], *, debug: b
         for number, (kind, delay, cancelled) in enumerate(steps):
             context = contextvars.copy_context()
             context.run(MARK.set, number)
-            handle: asyncio.Handle
+            handle: Any
             if kind == "soon":
                 handle = loop.call_soon(lambda *got: made.append((got, MARK.get())), number, context=context)
             elif kind == "threadsafe":
@@ -87,7 +87,7 @@ def test_no_time_is_no_time(make: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("make", [EgressLoop, asyncio.SelectorEventLoop])
 def test_a_call_that_fails_is_told_and_the_next_is_made(make: Callable[[], Any]) -> None:
-    loop, told, made = make(), [], []
+    loop, told, made = make(), list[Any](), list[int]()
     loop.set_exception_handler(lambda _, what: told.append(type(what["exception"])))
     loop.call_soon(lambda: 1 / 0)
     loop.call_soon(made.append, 1)
