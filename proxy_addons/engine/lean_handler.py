@@ -64,7 +64,8 @@ class LeanHandler(mode_servers.ProxyConnectionHandler):
         self.transports[self.client].handler = task
         try:
             await self.handle_connection(self.client)
-            if task.cancelling():  # on its last step, after which it waited for nothing
+            # Cancelled on its last step: before Python 3.13, `uncancel` would leave that to be raised later.
+            if task.cancelling():
                 await asyncio.sleep(0)
         except asyncio.CancelledError as error:
             if not error.args:
