@@ -20,9 +20,9 @@ STEPS = st.lists(
 )
 
 
-def run(make: Callable[[], Any], steps: list[tuple[str, int, bool]], *, debug: bool = False) -> list[Any]:
+def run(make: type[Any], steps: list[tuple[str, int, bool]], *, debug: bool = False) -> list[Any]:
     """What calls are made in which order, with which context; one in two may be cancelled before its turn."""
-    loop = make()
+    loop = type("Timed", (make,), {"now": 0.0, "time": lambda self: self.now})()
     loop.set_debug(debug)
     made: list[Any] = []
     try:
@@ -37,20 +37,20 @@ def run(make: Callable[[], Any], steps: list[tuple[str, int, bool]], *, debug: b
             elif kind == "threadsafe":
                 handle = loop.call_soon_threadsafe(lambda *got: made.append((got, MARK.get())), number)
             elif kind == "at":
-                when = (
-                    start + delay / 1000 + number / 1e6
-                )  # no two at the same time: their order is undefined
+                # No two at the same time: their order is undefined.
+                when = start + delay / 1000 + number / 1e6
                 handle = loop.call_at(
                     when, lambda *got: made.append((got, MARK.get())), number, context=context
                 )
                 made.append(handle.when() == when)
             else:
-                handle = loop.call_later(delay / 1000 + number / 1e6, made.append, number)
+                handle = loop.call_later(delay / 1000 + number / 1e6 + 1e-7, made.append, number)
             if cancelled:
                 handle.cancel()
                 handle.cancel()
             handles.append(handle)
         loop.call_at(start + 0.01, loop.stop)
+        loop.now = 1.0  # all that is due, in its order
         loop.run_forever()
         made.extend(handle.cancelled() for handle in handles)
         made.append(loop._timer_cancelled_count)
