@@ -20,9 +20,11 @@ def dump_json(value: object, default: Callable[[object], object] | None = None) 
     an escape) stays an escape. default: stands in for what is no JSON value.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=default).encode("utf-8")
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), default=default, allow_nan=False
+        ).encode("utf-8")
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), default=default).encode("ascii")
+        return json.dumps(value, separators=(",", ":"), default=default, allow_nan=False).encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)

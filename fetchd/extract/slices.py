@@ -1,6 +1,7 @@
 """The part of a page that a read asked for (SPEC 5), made of the kept body. In this process; it may take long."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
@@ -72,9 +73,17 @@ def slice_body(body: bytes, plan: SlicePlan) -> object:
 def _read_json(body: bytes) -> object:
     """The body as one JSON document (RFC 8259, 8.1: UTF-8; a byte order mark is passed over)."""
     try:
-        return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_read_number)
     except (ValueError, RecursionError):
-        raise SliceError("the body is not one JSON document in UTF-8") from None
+        raise SliceError("the body is not one JSON document in UTF-8 that can be handed on") from None
+
+
+def _read_number(text: str) -> float:
+    """A number that can be written again: one beyond what a double holds would come out as `Infinity`."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("the number is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> Never:

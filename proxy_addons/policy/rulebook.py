@@ -52,7 +52,9 @@ class Rulebook:
         kind, _, base = profile.partition("/")
         if kind == PAGE_READ:
             own = known.profile if known is not None else self.config.profiles.get(base)
-            return own and derive_read_profile(own, self.config.read_max_bytes, allowlist)
+            if own is None:
+                return None
+            return derive_read_profile(own, self.config.read_max_bytes, allowlist)
         if allowlist is not None:
             return None
         return known.profile if known is not None else self.config.profiles.get(profile)

@@ -23,6 +23,7 @@ JSON = replace(HTML, mode=ExtractMode.JSON, content_class=ContentClass.STRUCTURE
 GOOD: dict[str, tuple[bytes, SlicePlan, object]] = {
     "an object": (b'{"a": 1}', JSON, {"a": 1}),
     "a byte order mark is passed over": (b"\xef\xbb\xbf[1]", JSON, [1]),
+    "the largest number": (b"[1.7976931348623157e308]", JSON, [1.7976931348623157e308]),
     "a value alone": (b'"x"', JSON, "x"),
     "half a surrogate pair": (b'"\\ud800"', JSON, "\ud800"),
     "whatever the type says": (b"[]", replace(JSON, content_class=ContentClass.REFUSED), []),
@@ -35,6 +36,9 @@ BAD: dict[str, bytes] = {
     "another encoding": "[1]".encode("utf-16"),
     "nested without end": b"[" * 100_000,
     "a page": b"<html>",
+    "a number that no double holds": b"[1e400]",
+    "another such": b'{"a": -1e999}',
+    "an integer of thousands of digits": b"9" * 5000,
 }
 
 

@@ -21,7 +21,8 @@ from proxy_addons.audit import (
     Record,
     TlsFacts,
 )
-from proxy_addons.audit.record import MAX_ADDRESSES, MAX_TEXT, render_members, strip_message, strip_url
+from proxy_addons.audit.record import MAX_ADDRESSES, render_members
+from proxy_addons.audit.redaction import MAX_TEXT, strip_message, strip_url
 from tests.proxy_addons.audit.kit import close, decision, event
 
 FETCH = FetchRecord(
