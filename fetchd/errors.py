@@ -6,6 +6,7 @@ FetchdError
 ├── TransportError            an answer of the gateway could not be had, or broke off
 │   ├── NoAnswerError         before the response head: not reachable, reset, not HTTP, head too large
 │   └── BrokenAnswerError     after the response head: the body broke off or its framing is wrong
+├── ChannelError              a provider could not be reached, or its answer broke off; the text names no other party
 └── StoreError                pages cannot be kept or had; one line for the operator, says what to do
     ├── StoreUnavailableError the disk or the database: full, read-only, damaged, busy
     ├── StoreFullError        the size limit is reached, and what is kept is needed
@@ -37,6 +38,10 @@ class NoAnswerError(TransportError):
 
 class BrokenAnswerError(TransportError):
     """The head arrived, the whole body did not."""
+
+
+class ChannelError(FetchdError):
+    """The provider channel did not deliver. The text is our own words for logs; the cause is in `__cause__`."""
 
 
 class StoreError(FetchdError):
