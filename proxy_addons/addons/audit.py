@@ -85,6 +85,8 @@ class Audit:
                 tls=_tls_facts(hop.origin),
                 status=hop.status,
                 media_type=hop.media_type,
+                redirect_to=hop.redirect_to,
+                request_bytes=hop.request_bytes,
                 wire_bytes=meter.wire_bytes if meter is not None else None,
                 decoded_bytes=meter.decoded_bytes if meter is not None else None,
                 ms=_times(hop),

@@ -48,6 +48,8 @@ class Chains:
                 if not hop.from_daemon:
                     hop.refuse(decision.verdict)
             case RedirectKind.REDIRECT:
+                if decision.target is not None:
+                    hop.redirect_to = decision.target.display
                 if decision.verdict.refused:
                     hop.refuse(decision.verdict)
                 elif not hop.from_daemon and decision.target is not None:

@@ -204,7 +204,8 @@ class CloseRecord:
     chain.
 
     `verdict` is refused, with `rule` and `detail`, when a rule stopped the hop under way (``byte-cap``,
-    ``tls-verify``). `wire_bytes` and `decoded_bytes` count the response body before and after
+    ``tls-verify``). `redirect_to` is where an answer that is a redirect leads, in display form (SPEC 1.6).
+    `request_bytes` counts the request's body, `wire_bytes` and `decoded_bytes` the answer's before and after
     content-decoding.
     """
 
@@ -221,6 +222,8 @@ class CloseRecord:
     tls: TlsFacts | None = None
     status: int | None = None
     media_type: str | None = None
+    redirect_to: str | None = None
+    request_bytes: int | None = None
     wire_bytes: int | None = None
     decoded_bytes: int | None = None
     ms: PhaseTimes = field(default_factory=PhaseTimes)
@@ -238,6 +241,8 @@ class CloseRecord:
             "tls": self.tls.render() if self.tls else None,
             "status": self.status,
             "media_type": clip_optional(self.media_type),
+            "redirect_to": strip_url(self.redirect_to),
+            "request_bytes": self.request_bytes,
             "wire_bytes": self.wire_bytes,
             "decoded_bytes": self.decoded_bytes,
             "ms": self.ms.render(),
@@ -250,7 +255,8 @@ class CloseRecord:
             f'"detail":{_quoted(strip_message(self.detail))},'
             f'"addresses":{self.addresses.text if self.addresses else "null"},'
             f'"tls":{self.tls.render_text() if self.tls else "null"},"status":{_number(self.status)},'
-            f'"media_type":{_text(self.media_type)},"wire_bytes":{_number(self.wire_bytes)},'
+            f'"media_type":{_text(self.media_type)},"redirect_to":{_quoted(strip_url(self.redirect_to))},'
+            f'"request_bytes":{_number(self.request_bytes)},"wire_bytes":{_number(self.wire_bytes)},'
             f'"decoded_bytes":{_number(self.decoded_bytes)},"ms":{self.ms.render_text()}'
         )
         return _escape_delete(text)

@@ -238,6 +238,8 @@ class Hop:
     spending: Spending | None = None
     """None where its profile has no budgets, and until they were asked."""
     request_bytes: int = 0
+    redirect_to: str | None = None
+    """Where its answer leads, if that is a redirect, in display form."""
     status: int | None = None
     media_type: str | None = None
     started: float = field(default_factory=time.perf_counter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,8 @@ def test_an_allowed_fetch(world: World, entry: Entry) -> None:
         "tls": {"version": "TLSv1.3", "certificate_sha256": certificate_of(world)},
         "status": 200,
         "media_type": "text/html",
+        "redirect_to": None,
+        "request_bytes": 0,
         "wire_bytes": 4,
         "decoded_bytes": 4,
         "ms": {"dns", "connect", "tls", "first_byte", "total"},
@@ -191,10 +194,19 @@ def test_a_redirect_chain_is_numbered(world: World) -> None:
     assert [line["verdict"] for line in decisions] == ["allowed"] * 4
     assert [line["verdict"] for line in closes] == ["allowed"] * 3 + ["refused"]
     assert [line["status"] for line in closes] == [302] * 4
+    targets = [world.url(f"/r{number}") for number in (1, 2, 3)] + [world.plain_url("/down")]
+    assert [line["redirect_to"] for line in closes] == targets
     reason = "refusing https to http downgrade"
     refusal = f"redirect from {world.url('/r3')} to {world.plain_url('/down')} refused: {reason}"
     assert (closes[3]["rule"], closes[3]["detail"]) == ("downgrade", refusal)
     assert answers[3].json()["detail"] == refusal
+
+
+def test_the_body_of_a_request_is_counted_and_not_kept(world: World) -> None:
+    answer = send(world, Entry.CONNECT_H1, Ask("/up", method="POST", body=b"the-body-secret"))
+    _, close = lines_of(world, answer)
+    assert close["request_bytes"] == len("the-body-secret")
+    assert "the-body-secret" not in json.dumps(world.gateway.audit())
 
 
 def test_a_cut_body(world: World) -> None:

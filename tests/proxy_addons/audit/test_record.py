@@ -42,8 +42,8 @@ MEMBERS: dict[str, tuple[Record, str]] = {
     ),
     "close": (
         close(3),
-        """decision agent fetch_id hop verdict rule detail addresses tls status media_type wire_bytes
-        decoded_bytes ms""",
+        """decision agent fetch_id hop verdict rule detail addresses tls status media_type redirect_to
+        request_bytes wire_bytes decoded_bytes ms""",
     ),
     "fetch": (
         FETCH,
@@ -218,7 +218,7 @@ RECORDS = st.one_of(
     st.builds(
         CloseRecord,
         decision=NUMBERS, tls=st.none() | st.builds(TlsFacts, WORDS, WORDS), media_type=TEXTS, wire_bytes=NUMBERS,
-        decoded_bytes=NUMBERS, **COMMON,
+        redirect_to=TEXTS, request_bytes=NUMBERS, decoded_bytes=NUMBERS, **COMMON,
     ),
     st.sampled_from([FETCH, event()]),
 )  # fmt: skip
