@@ -88,9 +88,7 @@ _NO_FETCH_OPENAI = (
 _NO_BLOCK_OPENAI = (
     "its web search filter is allow-list only; state the hosts to allow instead of the ones to block"
 )
-_PLUGIN_FILTER = (
-    "its web plugin takes no domain filter in this dialect; leave the lists empty, or use the dialect openrouter"
-)
+_PLUGIN_FILTER = "its web plugin takes no domain filter; leave the lists empty, or use the dialect openrouter"
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
