@@ -6,7 +6,7 @@ mapping ── config_schema (rows) ──► values ── checks between keys 
 an equal `Config`, which is how a parent hands it to its workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,7 @@ from .config_schema import (
     Key,
     profile_value,
 )
+from .config_search import SearchConfig, make_search_config
 from .config_values import Config, ConfigError, DaemonConfig, DnsConfig, GatewayConfig, TlsConfig
 from .hosts import HostRules
 from .limits import DEFAULT_PROFILE, Profile
@@ -55,7 +56,7 @@ def parse_config(
     """
     _check_tables(mapping, source)
     values = {
-        table: _read_table(table, keys, mapping.get(table, {}), source)
+        table: _read_table(table, keys, _find_table(mapping, table), source)
         for table, keys in TABLES.items()
         if table not in (PROFILE_TABLE, AGENT_TABLE)
     }
@@ -81,6 +82,7 @@ def parse_config(
         values["operator"]["listen"],
         values["page_read"]["max_bytes"],
         values["store"]["max_bytes"],
+        _read_search(values, source, base),
         MappingProxyType(agents),
         MappingProxyType(_read_profiles(mapping.get("profiles", {}), source)),
     )
@@ -92,7 +94,11 @@ def parse_config(
 
 
 def _check_tables(mapping: Mapping[str, object], source: str) -> None:
-    tables = [*dict.fromkeys(key.table for key in SETTINGS), "agents", "profiles"]
+    tables = [
+        *dict.fromkeys(key.table.partition(".")[0] for key in SETTINGS),
+        "agents",
+        "profiles",
+    ]
     for name in mapping:
         if name in tables:
             continue
@@ -102,13 +108,23 @@ def _check_tables(mapping: Mapping[str, object], source: str) -> None:
         raise ConfigError(source, name, f"no such table; {nearest(name, tables)}")
 
 
+def _find_table(mapping: Mapping[str, object], table: str) -> object:
+    """What the file has of a table, which may stand inside another; {} where it has nothing."""
+    outer, _, inner = table.partition(".")
+    found = mapping.get(outer, {})
+    if not inner:
+        return found
+    return found.get(inner, {}) if isinstance(found, Mapping) else {}
+
+
 def _read_table(shown: str, keys: Mapping[str, Key], table: object, source: str) -> dict[str, Any]:
     """The values of a table by key, defaults filled in. shown: the table's name in errors."""
     if not isinstance(table, Mapping):
         raise ConfigError(source, shown, f"write a table with the heading [{shown}]")
+    inner = [name.removeprefix(f"{shown}.") for name in TABLES if name.startswith(f"{shown}.")]
     for name in table:
-        if name not in keys:
-            raise ConfigError(source, f"{shown}.{name}", _explain_unknown(name, keys))
+        if name not in keys and name not in inner:
+            raise ConfigError(source, f"{shown}.{name}", _explain_unknown(name, keys, inner))
     return {key.name: _read_value(shown, key, table, source) for key in keys.values()}
 
 
@@ -121,10 +137,10 @@ def _read_value(shown: str, key: Key, table: Mapping[str, object], source: str) 
         raise ConfigError(source, f"{shown}.{key.name}{error.where}", error.what or key.request) from None
 
 
-def _explain_unknown(name: str, keys: Mapping[str, Key]) -> str:
+def _explain_unknown(name: str, keys: Mapping[str, Key], inner: Sequence[str]) -> str:
     if name in UNCHANGEABLE and "schemes" in keys:
         return f"cannot be changed: {UNCHANGEABLE[name]}; remove this key"
-    return f"no such key; {nearest(name, keys)}"
+    return f"no such key; {nearest(name, [*keys, *inner])}"
 
 
 def _complete(listener: Listener, default_profile: str, agents: Mapping[str, Agent]) -> Listener:
@@ -140,16 +156,27 @@ def _read_tls(values: Mapping[str, Any], source: str, base: str) -> TlsConfig:
             missing = second if values[second] is None else first
             raise ConfigError(source, f"tls.{missing}", f"is missing; {first} and {second} go together")
 
-    def resolve(path: str | None) -> str | None:
-        return path if path is None or path.startswith("/") or not base else f"{base}/{path}"
-
     return TlsConfig(
-        tuple(resolved for path in values["extra_ca"] if (resolved := resolve(path)) is not None),
-        resolve(values["listener_certificate"]),
-        resolve(values["listener_key"]),
-        resolve(values["ca_certificate"]),
-        resolve(values["ca_key"]),
+        tuple(found for path in values["extra_ca"] if (found := _resolve(path, base)) is not None),
+        _resolve(values["listener_certificate"], base),
+        _resolve(values["listener_key"], base),
+        _resolve(values["ca_certificate"], base),
+        _resolve(values["ca_key"], base),
     )
+
+
+def _resolve(path: str | None, base: str) -> str | None:
+    return path if path is None or path.startswith("/") or not base else f"{base}/{path}"
+
+
+def _read_search(values: Mapping[str, Mapping[str, Any]], source: str, base: str) -> SearchConfig:
+    tables = {name: dict(keys) for name, keys in values.items() if name.partition(".")[0] == "search"}
+    for name, keys in tables.items():
+        if keys.get("key_env") is not None and keys["key_file"] is not None:
+            raise ConfigError(source, f"{name}.key_file", "key_env is there too; write one of the two")
+        if "key_file" in keys:
+            keys["key_file"] = _resolve(keys["key_file"], base)
+    return make_search_config(tables)
 
 
 def _read_daemon(values: Mapping[str, Any]) -> DaemonConfig:

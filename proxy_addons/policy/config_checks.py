@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from .config_addresses import Endpoint
+from .config_schema import TABLES
 from .config_values import Config, ConfigError
 
 
@@ -12,6 +13,29 @@ def check_all(config: Config, source: str) -> None:
     _check_agents(config, source)
     _check_addresses_differ(config, source)
     _check_exposure(config, source)
+    _check_search(config, source)
+
+
+def _check_search(config: Config, source: str) -> None:
+    """Who is to be asked can be."""
+    search = config.search
+    asked = [
+        ("provider", search.provider),
+        *((f"fallbacks[{i}]", one) for i, one in enumerate(search.fallbacks)),
+    ]
+    seen = set[str]()
+    for key, name in asked:
+        if name in seen:
+            raise ConfigError(source, f"search.{key}", f"{name} is asked before; remove it here")
+        seen.add(name)
+        provider = search.providers.get(name)
+        missing = provider.missing if provider is not None else None
+        if missing is not None:
+            raise ConfigError(
+                source,
+                f"search.{name}.{missing}",
+                f"is missing, and search.{key} names {name}; write {TABLES[f'search.{name}'][missing].request[6:]}",
+            )
 
 
 def _check_agents(config: Config, source: str) -> None:
@@ -112,5 +136,11 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "daemon.names": (old.daemon.names, new.daemon.names),
         "operator.listen": (old.operator, new.operator),
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
+        "search.index": (old.search.index, new.search.index),
+        "search.share": (old.search.share, new.search.share),
+        **{
+            f"search.{name}": (one.reach, new.search.providers[name].reach)
+            for name, one in old.search.providers.items()
+        },
     }
     return next((key for key, (before, after) in pairs.items() if before != after), None)

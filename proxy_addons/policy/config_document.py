@@ -1,10 +1,11 @@
 """A configuration back to a document: what `parse_config` reads to an equal one."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .agents import Agent
 from .config_forms import Json
 from .config_schema import AGENT_TABLE, LIMITS, SETTINGS, TABLES, profile_value
+from .config_search import search_values
 from .limits import Profile
 
 if TYPE_CHECKING:
@@ -37,12 +38,17 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("operator", "listen"): config.operator,
         ("page_read", "max_bytes"): config.read_max_bytes,
         ("store", "max_bytes"): config.store_max_bytes,
+        **search_values(config.search),
     }
-    document: dict[str, dict[str, Json]] = {key.table: {} for key in SETTINGS}
+    document: dict[str, dict[str, Json]] = {}
     for key in SETTINGS:
+        outer, _, inner = key.table.partition(".")
+        table: dict[str, Any] = document.setdefault(outer, {})
+        if inner:
+            table = table.setdefault(inner, {})
         value = values[key.table, key.name]
         if value is not None:
-            document[key.table][key.name] = key.form.dump(value)
+            table[key.name] = key.form.dump(value)
     return {
         **document,
         "agents": {name: _render_agent(one) for name, one in config.agents.items()},

@@ -29,6 +29,17 @@ from .config_forms import (
     some_of,
     whole,
 )
+from .config_search import (
+    DEFAULT_CONCURRENCY,
+    ENDPOINT,
+    ENV_NAME,
+    KEY_FILE,
+    PROVIDER,
+    PROVIDERS,
+    REMOTE_PROVIDERS,
+    ProviderNeeds,
+    SearchProviderName,
+)
 from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
 
@@ -88,6 +99,54 @@ class Key:
     def request(self) -> str:
         """What to write, as an imperative with an example."""
         return f"write {self.form.text}, such as {self.name} = {self.example}"
+
+
+def _provider_rows(name: SearchProviderName, needs: ProviderNeeds) -> tuple[Key, ...]:
+    """The table of one remote search provider."""
+    table = f"search.{name}"
+    key = "Its key is needed." if needs.key else "Most need none."
+    return (
+        Key(
+            table,
+            "endpoint",
+            ENDPOINT,
+            needs.endpoint,
+            f'"{needs.endpoint or "https://search.example.com"}"',
+            "Where it is.",
+        ),
+        Key(
+            table,
+            "key_env",
+            ENV_NAME,
+            None,
+            f'"{name.upper()}_API_KEY"',
+            f"The environment variable that holds its key, read at the start. {key}",
+        ),
+        Key(
+            table,
+            "key_file",
+            KEY_FILE,
+            None,
+            f'"{name}.key"',
+            "A file that holds its key, for this user alone to read; in place of key_env.",
+        ),
+        Key(
+            table,
+            "concurrency",
+            whole(1, 64),
+            DEFAULT_CONCURRENCY,
+            "4",
+            "Searches it is asked at the same time; others wait for their turn.",
+        ),
+        Key(
+            table,
+            "requests_per_minute",
+            whole(1, 100_000),
+            None,
+            "60",
+            "Searches it is asked in a minute at the most, evenly spaced; not set: no limit.",
+        ),
+    )
 
 
 SETTINGS: tuple[Key, ...] = (
@@ -215,6 +274,40 @@ SETTINGS: tuple[Key, ...] = (
         "10_737_418_240",
         "Size limit of all bodies that page reads keep; the least recently used go first, receipted ones never.",
     ),
+    Key("search", "provider", PROVIDER, "local", '"brave"', "Who answers web_search."),
+    Key(
+        "search",
+        "fallbacks",
+        PROVIDERS,
+        [],
+        '["local"]',
+        "Who is asked, one after the other, when the one before failed.",
+    ),
+    Key(
+        "search",
+        "index",
+        FLAG,
+        True,
+        "true",
+        "Whether pages that web_fetch and page_read have read go into the local index.",
+    ),
+    Key(
+        "search",
+        "share",
+        FLAG,
+        False,
+        "true",
+        "Whether an agent finds in the local index what other agents have read.",
+    ),
+    Key(
+        "search",
+        "log_queries",
+        FLAG,
+        False,
+        "true",
+        "Whether the audit log has queries as they are; else a keyed digest of each.",
+    ),
+    *(row for name, needs in REMOTE_PROVIDERS.items() for row in _provider_rows(name, needs)),
 )
 
 

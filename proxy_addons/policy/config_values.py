@@ -7,6 +7,7 @@ from .agents import Agent
 from .config_addresses import Endpoint, Listener
 from .config_document import render_document
 from .config_forms import Json
+from .config_search import SearchConfig
 from .limits import Profile
 
 
@@ -84,6 +85,7 @@ class Config:
     """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
     store_max_bytes: int
     """[store] max_bytes: of all bodies kept."""
+    search: SearchConfig
     agents: Mapping[str, Agent]
     profiles: Mapping[str, Profile]
     """By name; always with `default`."""

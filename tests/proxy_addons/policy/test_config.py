@@ -16,6 +16,7 @@ from proxy_addons.policy.addresses import AddressException, BlockedRange
 from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError, parse_config, render_profile
 from proxy_addons.policy.config_addresses import Endpoint, Listener
+from proxy_addons.policy.config_checks import find_fixed
 from proxy_addons.policy.config_forms import render_toml
 from proxy_addons.policy.config_schema import (
     AGENT_KEYS,
@@ -178,6 +179,7 @@ def test_nothing_written_is_the_built_in_configuration():
     assert config.profiles == {"default": DEFAULT_PROFILE}
 
 
+PROVIDER_LIMITS = {"concurrency": 64, "requests_per_minute": 1}
 FULL: dict[str, Any] = {
     "gateway": {
         "listeners": [
@@ -206,6 +208,17 @@ FULL: dict[str, Any] = {
     "operator": {"listen": "[::1]:0"},
     "page_read": {"max_bytes": 2**40},
     "store": {"max_bytes": 2**20},
+    "search": {
+        "provider": "brave",
+        "fallbacks": ["searxng", "local"],
+        "index": False,
+        "share": True,
+        "log_queries": True,
+        "brave": {"key_file": "brave.key", "endpoint": "http://[::1]:1/x"} | PROVIDER_LIMITS,
+        "searxng": {"key_file": "/searxng.key", "endpoint": "http://search.localhost"} | PROVIDER_LIMITS,
+        "gateway": {"key_env": "_k", "endpoint": "https://search.example.com"} | PROVIDER_LIMITS,
+        "tavily": {"key_env": "TAVILY_API_KEY"} | PROVIDER_LIMITS,
+    },
     "agents": {
         "reader": {"profile": "default", "token_sha256": "0" * 64, "sources": ["10.0.0.7", "fd00::/8"]},
         "bare": {},
@@ -256,6 +269,20 @@ def test_every_key_reaches_its_value():
     assert (config.tls.ca_certificate, config.tls.ca_key) == ("/etc/fetchd/d.pem", "/d.key")
     assert config.daemon.names == ("fetchd.internal",)
     assert (config.read_max_bytes, config.store_max_bytes) == (2**40, 2**20)
+    search = config.search
+    assert (search.provider, search.fallbacks, search.chain) == (
+        "brave",
+        ("searxng", "local"),
+        ("brave", "searxng", "local"),
+    )
+    assert (search.index, search.share, search.log_queries) == (False, True, True)
+    assert [(one.endpoint, one.key_env, one.key_file) for one in search.providers.values()] == [
+        ("https://search.example.com", "_k", None),
+        ("http://[::1]:1/x", None, "/etc/fetchd/brave.key"),
+        ("http://search.localhost", None, "/searxng.key"),
+        ("https://api.tavily.com", "TAVILY_API_KEY", None),
+    ]
+    assert {(one.concurrency, one.requests_per_minute) for one in search.providers.values()} == {(64, 1)}
     assert (config.gateway.workers, config.gateway.default_profile) == (64, "p")
     assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
     assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
@@ -316,8 +343,13 @@ def test_the_document_is_the_configuration(mapping):
 
 def test_the_document_writes_every_key():
     document = json.loads(json.dumps(parse(FULL).document))
-    assert {(t, k) for t, keys in document.items() if t not in ("agents", "profiles") for k in keys} == {
-        (key.table, key.name) for key in SETTINGS
+    search = document["search"]
+    document |= {f"search.{name}": search.pop(name) for name in ("gateway", "brave", "searxng", "tavily")}
+    written = {(t, k) for t, keys in document.items() if t not in ("agents", "profiles") for k in keys}
+    # Of a provider's key there is one reference.
+    assert {("search.brave", "key_file"), ("search.gateway", "key_env")} <= written
+    assert {row for row in written if row[1] not in ("key_env", "key_file")} == {
+        (key.table, key.name) for key in SETTINGS if key.name not in ("key_env", "key_file")
     }
     assert set(render_profile(DEFAULT_PROFILE)) == {key.name for key in LIMITS if key.default is not None}
 
@@ -347,7 +379,10 @@ VALUES = st.recursive(
 )
 KEYS = st.sampled_from([key.name for key in (*SETTINGS, *LIMITS)]) | st.text()
 NAMES = (
-    st.sampled_from(["gateway", "dns", "tls", "daemon", "operator", "profiles", "p", "default"]) | st.text()
+    st.sampled_from(
+        ["gateway", "dns", "tls", "daemon", "operator", "search", "brave", "profiles", "p", "default"]
+    )
+    | st.text()
 )
 TABLES = st.dictionaries(KEYS, VALUES, max_size=4)
 
@@ -378,7 +413,8 @@ def test_any_value_of_any_key_is_read_or_is_a_config_error(key, value):
         holds(limits(**{key.name: value}))
         holds(default(**{key.name: value}))
     else:
-        holds({key.table: {key.name: value}})
+        outer, _, inner = key.table.partition(".")
+        holds({outer: {inner: {key.name: value}}} if inner else {outer: {key.name: value}})
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32), st.booleans())
@@ -389,3 +425,38 @@ def test_a_range_is_read_exactly_when_it_is_written_as_netaddr_writes_it(value, 
     if text != canonical:
         with pytest.raises(ConfigError, match=f'write "{canonical}"$'):
             parse(limits(blocked_extra=[text]))
+
+
+# ------------------------------------------------------------------------------------------- reloads of [search]
+
+KEYED = {"brave": {"key_env": "A"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fixed"),
+    [
+        pytest.param({}, {"fallbacks": ["brave"], **KEYED}, "search.brave", id="a table that was not there"),
+        pytest.param(
+            KEYED, {"provider": "brave", **KEYED}, None, id="another provider whose table was there"
+        ),
+        pytest.param(KEYED, {"fallbacks": ["brave"], **KEYED}, None, id="a fallback whose table was there"),
+        pytest.param(KEYED, {"brave": {"key_env": "B"}}, "search.brave", id="another key"),
+        pytest.param(
+            KEYED,
+            {"brave": {"key_env": "A", "endpoint": "https://b.example"}},
+            "search.brave",
+            id="another endpoint",
+        ),
+        pytest.param(
+            KEYED,
+            {"brave": {"key_env": "A", "concurrency": 1, "requests_per_minute": 1}},
+            None,
+            id="other limits",
+        ),
+        pytest.param({}, {"log_queries": True}, None, id="queries in the log"),
+        pytest.param({}, {"index": False}, "search.index", id="no index any more"),
+        pytest.param({}, {"share": True}, "search.share", id="a shared index"),
+    ],
+)
+def test_what_a_reload_takes_of_the_search_tables(before, after, fixed):
+    assert find_fixed(parse({"search": before}), parse({"search": after})) == fixed
