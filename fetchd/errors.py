@@ -41,7 +41,10 @@ class BrokenAnswerError(TransportError):
 
 
 class ChannelError(FetchdError):
-    """The provider channel did not deliver. The text is our own words for logs; the cause is in `__cause__`."""
+    """The provider channel did not deliver, or could not be made. The text is our own words, for logs and operators.
+
+    The foreign error is dropped, not kept as the cause: it may quote what the other side sent.
+    """
 
 
 class StoreError(FetchdError):

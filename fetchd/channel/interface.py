@@ -22,6 +22,9 @@ class Secret:
 
     __str__ = __repr__
 
+    def __format__(self, form: str) -> str:
+        return repr(self)
+
     def __reduce__(self) -> str:
         raise TypeError("a secret is not pickled")
 

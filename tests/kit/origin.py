@@ -42,6 +42,7 @@ class Origin(ThreadedServer):
         self._watch = Watch()
         self._connections: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()
 
     def route(self, path: str, route: Route) -> None:
         """Answer `path` (without query) by this coroutine function; `*` is for every path without its own."""
@@ -100,6 +101,9 @@ class Origin(ThreadedServer):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in list(self._writers):
+            writer.transport.abort()  # nobody is left to take part in the end of TLS
+        await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -130,6 +134,7 @@ class Origin(ThreadedServer):
             sock.close()
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._writers.add(writer)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             with self._watch:
