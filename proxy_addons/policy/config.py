@@ -12,6 +12,7 @@ from typing import Any
 
 from .agents import Agent
 from .config_addresses import Endpoint, Listener
+from .config_ask import AskTables, make_ask_tables
 from .config_checks import check_all
 from .config_document import render_profile
 from .config_forms import PROFILE_NAME, FormError, nearest, read_agent_name, render_toml
@@ -83,6 +84,7 @@ def parse_config(
         values["page_read"]["max_bytes"],
         values["store"]["max_bytes"],
         _read_search(values, source, base),
+        _read_asking(values, source, base, has_web="web" in mapping),
         MappingProxyType(agents),
         MappingProxyType(_read_profiles(mapping.get("profiles", {}), source)),
     )
@@ -101,11 +103,24 @@ def _check_tables(mapping: Mapping[str, object], source: str) -> None:
     ]
     for name in mapping:
         if name in tables:
+            _check_inner(name, mapping[name], source)
             continue
         home = next((key.table for key in SETTINGS if key.name == name), None)
         if home is not None:
             raise ConfigError(source, name, f"a key of [{home}]; write it under that heading")
         raise ConfigError(source, name, f"no such table; {nearest(name, tables)}")
+
+
+def _check_inner(outer: str, table: object, source: str) -> None:
+    """A table that has no keys of its own, only tables: what else it holds nobody would read."""
+    inner = [name.partition(".")[2] for name in TABLES if name.startswith(f"{outer}.")]
+    if outer in TABLES or outer in ("agents", "profiles"):
+        return
+    if not isinstance(table, Mapping):
+        raise ConfigError(source, outer, f"write a table with the heading [{outer}.{inner[0]}]")
+    for name in table:
+        if name not in inner:
+            raise ConfigError(source, f"{outer}.{name}", f"no such table; {nearest(name, inner)}")
 
 
 def _find_table(mapping: Mapping[str, object], table: str) -> object:
@@ -170,13 +185,27 @@ def _resolve(path: str | None, base: str) -> str | None:
 
 
 def _read_search(values: Mapping[str, Mapping[str, Any]], source: str, base: str) -> SearchConfig:
-    tables = {name: dict(keys) for name, keys in values.items() if name.partition(".")[0] == "search"}
+    return make_search_config(_with_keys("search", values, source, base))
+
+
+def _read_asking(
+    values: Mapping[str, Mapping[str, Any]], source: str, base: str, *, has_web: bool
+) -> AskTables:
+    tables = {name: values[name] for name in ("web", "ask")} | _with_keys("vendors", values, source, base)
+    return make_ask_tables(tables, has_web=has_web)
+
+
+def _with_keys(
+    outer: str, values: Mapping[str, Mapping[str, Any]], source: str, base: str
+) -> dict[str, dict[str, Any]]:
+    """The tables named `outer` or below it, where each key of a provider has one place at the most."""
+    tables = {name: dict(keys) for name, keys in values.items() if name.partition(".")[0] == outer}
     for name, keys in tables.items():
         if keys.get("key_env") is not None and keys["key_file"] is not None:
             raise ConfigError(source, f"{name}.key_file", "key_env is there too; write one of the two")
         if "key_file" in keys:
             keys["key_file"] = _resolve(keys["key_file"], base)
-    return make_search_config(tables)
+    return tables
 
 
 def _read_daemon(values: Mapping[str, Any]) -> DaemonConfig:

@@ -14,6 +14,7 @@ def check_all(config: Config, source: str) -> None:
     _check_addresses_differ(config, source)
     _check_exposure(config, source)
     _check_search(config, source)
+    _check_asking(config, source)
 
 
 def _check_search(config: Config, source: str) -> None:
@@ -36,6 +37,14 @@ def _check_search(config: Config, source: str) -> None:
                 f"search.{name}.{missing}",
                 f"is missing, and search.{key} names {name}; write {TABLES[f'search.{name}'][missing].request[6:]}",
             )
+
+
+def _check_asking(config: Config, source: str) -> None:
+    """No vendor is asked twice: who failed would fail again."""
+    ask = config.asking.ask
+    for index, name in enumerate(ask.fallbacks):
+        if name in (ask.provider, *ask.fallbacks[:index]):
+            raise ConfigError(source, f"ask.fallbacks[{index}]", f"{name} is asked before; remove it here")
 
 
 def _check_agents(config: Config, source: str) -> None:
@@ -138,6 +147,10 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
         "search.index": (old.search.index, new.search.index),
         "search.share": (old.search.share, new.search.share),
+        **{
+            f"vendors.{name}": (one.reach, new.asking.vendors[name].reach)
+            for name, one in old.asking.vendors.items()
+        },
         **{
             f"search.{name}": (one.reach, new.search.providers[name].reach)
             for name, one in old.search.providers.items()

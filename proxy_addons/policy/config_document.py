@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .agents import Agent
+from .config_ask import ask_values
 from .config_forms import Json
 from .config_schema import AGENT_TABLE, LIMITS, SETTINGS, TABLES, profile_value
 from .config_search import search_values
@@ -39,9 +40,12 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("page_read", "max_bytes"): config.read_max_bytes,
         ("store", "max_bytes"): config.store_max_bytes,
         **search_values(config.search),
+        **ask_values(config.asking),
     }
     document: dict[str, dict[str, Json]] = {}
     for key in SETTINGS:
+        if (key.table, key.name) not in values:
+            continue
         outer, _, inner = key.table.partition(".")
         table: dict[str, Any] = document.setdefault(outer, {})
         if inner:

@@ -11,6 +11,21 @@ from types import MappingProxyType
 from typing import Any
 
 from .config_addresses import EXCEPTIONS, LISTEN, LISTENERS, LOCAL_LISTEN, NAMESERVERS, RANGES, SOURCES
+from .config_ask import (
+    DEFAULT_ANSWER_TOKENS,
+    DEFAULT_SECONDS,
+    DEFAULT_STEPS,
+    DEFAULT_TOKENS,
+    DOMAINS,
+    ENDPOINTS,
+    KEY_VARIABLES,
+    MAX_USES,
+    MODEL,
+    VENDOR,
+    VENDORS,
+    default_dialect,
+    dialect_form,
+)
 from .config_forms import (
     DIGEST,
     FLAG,
@@ -42,6 +57,7 @@ from .config_search import (
 )
 from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
+from .vendors.dialects import Vendor
 
 PROFILE_TABLE = "profiles.NAME"
 """Stands for the table of any one profile."""
@@ -145,6 +161,47 @@ def _provider_rows(name: SearchProviderName, needs: ProviderNeeds) -> tuple[Key,
             None,
             "60",
             "Searches it is asked in a minute at the most, evenly spaced; not set: no limit.",
+        ),
+    )
+
+
+def _vendor_rows(name: Vendor) -> tuple[Key, ...]:
+    """The table of one vendor of completions."""
+    table = f"vendors.{name}"
+    variable = KEY_VARIABLES[name]
+    return (
+        Key(table, "endpoint", ENDPOINT, ENDPOINTS[name], f'"{ENDPOINTS[name]}"', "Where it is."),
+        Key(
+            table,
+            "dialect",
+            dialect_form(name),
+            default_dialect(name),
+            f'"{default_dialect(name)}"',
+            "How it is asked for the web; what ends in -2025 is how it was asked then.",
+        ),
+        Key(
+            table,
+            "model",
+            MODEL,
+            None,
+            '"model-name"',
+            "The model of a run that names none; not set: each has to.",
+        ),
+        Key(
+            table,
+            "key_env",
+            ENV_NAME,
+            None,
+            f'"{variable}"',
+            f"The environment variable that holds its key, read at the start; not set, and no key_file: {variable}.",
+        ),
+        Key(
+            table,
+            "key_file",
+            KEY_FILE,
+            None,
+            f'"{name}.key"',
+            "A file that holds its key, for this user alone to read; in place of key_env.",
         ),
     )
 
@@ -308,6 +365,60 @@ SETTINGS: tuple[Key, ...] = (
         "Whether the audit log has queries as they are; else a keyed digest of each.",
     ),
     *(row for name, needs in REMOTE_PROVIDERS.items() for row in _provider_rows(name, needs)),
+    Key("web", "search", FLAG, False, "true", "Whether the vendor may search for the model."),
+    Key("web", "fetch", FLAG, False, "true", "Whether the vendor may open pages for the model."),
+    Key(
+        "web",
+        "max_uses",
+        whole(1, MAX_USES),
+        None,
+        "3",
+        "Searches and fetches of one completion at the most, as the vendor understands it; not set: no cap.",
+    ),
+    Key(
+        "web",
+        "allowed_domains",
+        DOMAINS,
+        [],
+        '["docs.rs", "crates.io"]',
+        "Hosts the vendor may reach, each with its subdomains; empty: all.",
+    ),
+    Key(
+        "web",
+        "blocked_domains",
+        DOMAINS,
+        [],
+        '["ads.example.com"]',
+        "Hosts the vendor may not reach, each with its subdomains.",
+    ),
+    Key("ask", "provider", VENDOR, Vendor.ANTHROPIC.value, '"anthropic"', "Which vendor is asked."),
+    Key(
+        "ask",
+        "fallbacks",
+        VENDORS,
+        [],
+        '["openrouter"]',
+        "Who is asked, one after the other, when the one before cannot be reached or is overloaded.",
+    ),
+    Key("ask", "max_steps", whole(1, 100), DEFAULT_STEPS, "8", "Completions of one run at the most."),
+    Key(
+        "ask",
+        "max_tokens",
+        whole(1, 1_000_000_000),
+        DEFAULT_TOKENS,
+        "500_000",
+        "Tokens of one run, sent and received; the answer that passes it is the last.",
+    ),
+    Key(
+        "ask",
+        "answer_tokens",
+        whole(16, 1_000_000),
+        DEFAULT_ANSWER_TOKENS,
+        "4_096",
+        "Tokens of one answer at the most.",
+    ),
+    Key("ask", "timeout", seconds(1, 86_400), DEFAULT_SECONDS, "300.0", "Time limit of a run."),
+    *(row for name in Vendor for row in _vendor_rows(name)),
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .agents import Agent
 from .config_addresses import Endpoint, Listener
+from .config_ask import AskTables
 from .config_document import render_document
 from .config_forms import Json
 from .config_search import SearchConfig
@@ -86,6 +87,8 @@ class Config:
     store_max_bytes: int
     """[store] max_bytes: of all bodies kept."""
     search: SearchConfig
+    asking: AskTables
+    """[web], [ask] and [vendors.NAME]."""
     agents: Mapping[str, Agent]
     profiles: Mapping[str, Profile]
     """By name; always with `default`."""

@@ -206,6 +206,7 @@ def test_the_shipped_file_is_valid_and_has_the_defaults():
     assert (loaded.gateway, loaded.dns, loaded.tls) == (built_in.gateway, built_in.dns, built_in.tls)
     assert (loaded.daemon, loaded.operator) == (built_in.daemon, built_in.operator)
     assert loaded.search == built_in.search
+    assert loaded.asking == built_in.asking
     assert set(loaded.profiles) == {"default", "research", "coding", "llm-only"}
     assert loaded.profiles["default"] == DEFAULT_PROFILE
     for name in set(loaded.profiles) - {"default"}:

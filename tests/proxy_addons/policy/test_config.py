@@ -16,6 +16,7 @@ from proxy_addons.policy.addresses import AddressException, BlockedRange
 from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError, parse_config, render_profile
 from proxy_addons.policy.config_addresses import Endpoint, Listener
+from proxy_addons.policy.config_ask import AskConfig, WebConfig
 from proxy_addons.policy.config_checks import find_fixed
 from proxy_addons.policy.config_forms import render_toml
 from proxy_addons.policy.config_schema import (
@@ -28,6 +29,7 @@ from proxy_addons.policy.config_schema import (
 )
 from proxy_addons.policy.hosts import parse_host_pattern
 from proxy_addons.policy.limits import DEFAULT_PROFILE
+from proxy_addons.policy.vendors.dialects import Vendor
 
 SOURCE = "config/fetchd.toml"
 
@@ -219,6 +221,26 @@ FULL: dict[str, Any] = {
         "gateway": {"key_env": "_k", "endpoint": "https://search.example.com"} | PROVIDER_LIMITS,
         "tavily": {"key_env": "TAVILY_API_KEY"} | PROVIDER_LIMITS,
     },
+    "web": {
+        "search": True,
+        "fetch": True,
+        "max_uses": 1000,
+        "allowed_domains": ["docs.rs", "*.example.com"],
+        "blocked_domains": ["xn--bcher-kva.example"],
+    },
+    "ask": {
+        "provider": "openai",
+        "fallbacks": ["anthropic", "openrouter"],
+        "max_steps": 100,
+        "max_tokens": 1,
+        "answer_tokens": 16,
+        "timeout": 1,
+    },
+    "vendors": {
+        "anthropic": {"dialect": "anthropic-2025", "model": "m", "key_file": "a.key"},
+        "openai": {"endpoint": "http://127.0.0.1:1", "dialect": "openai-chat", "model": "m", "key_env": "K"},
+        "openrouter": {"dialect": "openrouter-2025", "model": "a/b:c", "key_env": "_"},
+    },
     "agents": {
         "reader": {"profile": "default", "token_sha256": "0" * 64, "sources": ["10.0.0.7", "fd00::/8"]},
         "bare": {},
@@ -269,6 +291,19 @@ def test_every_key_reaches_its_value():
     assert (config.tls.ca_certificate, config.tls.ca_key) == ("/etc/fetchd/d.pem", "/d.key")
     assert config.daemon.names == ("fetchd.internal",)
     assert (config.read_max_bytes, config.store_max_bytes) == (2**40, 2**20)
+    web, ask, vendors = config.asking.web, config.asking.ask, config.asking.vendors
+    assert web == WebConfig(
+        search=True, fetch=True, max_uses=1000, allowed_domains=("docs.rs", "*.example.com"),
+        blocked_domains=("xn--bcher-kva.example",),
+    )  # fmt: skip
+    assert ask == AskConfig(Vendor.OPENAI, (Vendor.ANTHROPIC, Vendor.OPENROUTER), 100, 1, 16, 1.0)
+    assert [
+        (one.endpoint, one.dialect, one.model, one.key_variable, one.key_file) for one in vendors.values()
+    ] == [
+        ("https://api.anthropic.com", "anthropic-2025", "m", None, "/etc/fetchd/a.key"),
+        ("http://127.0.0.1:1", "openai-chat", "m", "K", None),
+        ("https://openrouter.ai", "openrouter-2025", "a/b:c", "_", None),
+    ]
     search = config.search
     assert (search.provider, search.fallbacks, search.chain) == (
         "brave",
@@ -345,6 +380,7 @@ def test_the_document_writes_every_key():
     document = json.loads(json.dumps(parse(FULL).document))
     search = document["search"]
     document |= {f"search.{name}": search.pop(name) for name in ("gateway", "brave", "searxng", "tavily")}
+    document |= {f"vendors.{name}": table for name, table in document.pop("vendors").items()}
     written = {(t, k) for t, keys in document.items() if t not in ("agents", "profiles") for k in keys}
     # Of a provider's key there is one reference.
     assert {("search.brave", "key_file"), ("search.gateway", "key_env")} <= written
@@ -380,7 +416,10 @@ VALUES = st.recursive(
 KEYS = st.sampled_from([key.name for key in (*SETTINGS, *LIMITS)]) | st.text()
 NAMES = (
     st.sampled_from(
-        ["gateway", "dns", "tls", "daemon", "operator", "search", "brave", "profiles", "p", "default"]
+        [
+            *("gateway", "dns", "tls", "daemon", "operator", "search", "brave", "profiles", "p", "default"),
+            *("web", "ask", "vendors", "openai"),
+        ]
     )
     | st.text()
 )
@@ -460,3 +499,32 @@ KEYED = {"brave": {"key_env": "A"}}
 )
 def test_what_a_reload_takes_of_the_search_tables(before, after, fixed):
     assert find_fixed(parse({"search": before}), parse({"search": after})) == fixed
+
+
+# ------------------------------------------------------------------------------------- [web], [ask] and vendors
+
+
+def test_the_web_table_is_carried_whenever_it_is_there():
+    assert parse({}).asking.web is None
+    assert parse({"web": {}}).asking.web == WebConfig()
+    assert parse({"web": {"search": False}}).asking.web == WebConfig()
+    assert "web" not in parse({}).document
+    assert "web" in parse({"web": {}}).document
+
+
+def test_a_vendor_s_key_is_in_the_variable_of_its_sdk_unless_it_is_said_where():
+    vendors = parse({"vendors": {"openai": {"key_file": "k"}, "openrouter": {"key_env": "K"}}}).asking.vendors
+    assert [one.key_variable for one in vendors.values()] == ["ANTHROPIC_API_KEY", None, "K"]
+
+
+@pytest.mark.parametrize(
+    ("after", "fixed"),
+    [
+        ({"vendors": {"openai": {"endpoint": "https://proxy.example"}}}, "vendors.openai"),
+        ({"vendors": {"anthropic": {"key_env": "B"}}}, "vendors.anthropic"),
+        ({"vendors": {"anthropic": {"model": "m", "dialect": "anthropic-2025"}}}, None),
+        ({"web": {"search": True}, "ask": {"max_steps": 1}}, None),
+    ],
+)
+def test_a_reload_takes_all_of_it_but_how_a_vendor_is_reached(after, fixed):
+    assert find_fixed(parse({}), parse(after)) == fixed
