@@ -5,7 +5,7 @@ bad    ["https://docs.rs"]   ["docs.rs:443"]   ["*"] (to allow every host, leave
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -174,8 +174,8 @@ def ask_values(tables: AskTables) -> dict[tuple[str, str], Any]:
     return values
 
 
-def _names(table: type) -> list[str]:
-    return list(table.__dataclass_fields__)
+def _names(table: type[WebConfig | AskConfig | VendorConfig]) -> list[str]:
+    return [one.name for one in fields(table)]
 
 
 def default_dialect(vendor: Vendor) -> str:
