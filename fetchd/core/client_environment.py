@@ -66,20 +66,23 @@ TRUST_STORE_FILE = "ca.p12"
 """These stand beside the CA file; the store needs no password."""
 
 
-def client_environment(proxy: str, authority: str) -> Mapping[str, str]:
-    """Every variable with its value. proxy: the URL of the gateway's listener; authority: path of the CA file."""
+def client_environment(proxy: str, authority: str, direct: str = "") -> Mapping[str, str]:
+    """Every variable with its value. proxy: the URL of the gateway's listener; authority: path of the CA file.
+
+    direct: the host of the tools where that is not this machine; they are not asked through the gateway.
+    """
     values = {
         Holds.PROXY: proxy,
         Holds.AUTHORITY: authority,
-        Holds.LOOPBACK: LOOPBACK_NAMES,
+        Holds.LOOPBACK: f"{LOOPBACK_NAMES},{direct}" if direct else LOOPBACK_NAMES,
         Holds.SWITCH: "1",
         Holds.WGETRC: str(PurePath(authority).with_name(WGETRC_FILE)),
-        Holds.JAVA: _java_options(proxy, str(PurePath(authority).with_name(TRUST_STORE_FILE))),
+        Holds.JAVA: _java_options(proxy, str(PurePath(authority).with_name(TRUST_STORE_FILE)), direct),
     }
     return MappingProxyType({variable.name: values[variable.holds] for variable in VARIABLES})
 
 
-def _java_options(proxy: str, trust_store: str) -> str:
+def _java_options(proxy: str, trust_store: str, direct: str) -> str:
     """Java's networking properties. A user and password in `proxy` stay out: the machine prints its options."""
     host, _, port = proxy.partition("://")[2].rpartition("@")[2].rpartition(":")
     host = host.strip("[]")
@@ -88,7 +91,7 @@ def _java_options(proxy: str, trust_store: str) -> str:
         "https.proxyPort": port,
         "http.proxyHost": host,
         "http.proxyPort": port,
-        "http.nonProxyHosts": "localhost|127.*|[::1]",
+        "http.nonProxyHosts": f"localhost|127.*|[::1]{f'|{direct}' if direct else ''}",
         "javax.net.ssl.trustStore": trust_store,
         "javax.net.ssl.trustStoreType": "PKCS12",
     }

@@ -50,11 +50,15 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Where an agent's clients go. gateway: None where its port is not known before it runs."""
+    """Where an agent's clients go. gateway: None where its port is not known before it runs.
+
+    elsewhere: the host by which clients of another machine reach this one.
+    """
 
     gateway: Listener | None
     tools: str | None
     ca_path: str
+    elsewhere: str = ""
 
 
 def list_listeners(state: RunState) -> tuple[Listener, ...]:
@@ -88,17 +92,17 @@ def find_doors(running: RunState | None, config: Config, state_dir: Path, agent:
     return Doors(chosen if chosen.port else None, tools, str(state_dir / "ca.pem"))
 
 
-def tools_url(state: RunState) -> str:
-    """Where clients of this machine reach the tools."""
+def tools_url(state: RunState, elsewhere: str = "") -> str:
+    """Where clients of this machine, or elsewhere, reach the tools."""
     host, port = state.tools
-    return f"{'https' if state.tools_tls else 'http'}://{render_address(reachable_host(host), port)}"
+    return f"{'https' if state.tools_tls else 'http'}://{render_address(elsewhere or reachable_host(host), port)}"
 
 
 def make_variables(doors: Doors, agent: str, token: str) -> dict[str, str]:
     """Every variable of a client's environment; without an agent no token."""
     variables: dict[str, str] = {}
     if doors.gateway is not None:
-        variables |= client_environment(doors.gateway.url(agent, token), doors.ca_path)
+        variables |= client_environment(doors.gateway.url(agent, token), doors.ca_path, doors.elsewhere)
     if doors.tools is not None:
         variables[TOOLS_VARIABLE] = doors.tools
     if agent:

@@ -68,16 +68,27 @@ def show(as_json: bool, state_dir: Path | None, config_path: Path | None) -> Non
     help="p12: a trust store for Java, password changeit.",
 )  # fmt: skip
 @click.option(
+    "--clients", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Write all that clients need into DIR: ca.pem, ca.p12, wgetrc.",
+)  # fmt: skip
+@click.option(
     "--only", type=click.Choice(["current", "next"]), help="Of a prepared rotation; else both certificates."
 )
 @_state_option
 @config_option
 def export(
-    out: Path | None, form: str, only: str | None, state_dir: Path | None, config_path: Path | None
+    out: Path | None,
+    form: str,
+    clients: Path | None,
+    only: str | None,
+    state_dir: Path | None,
+    config_path: Path | None,
 ) -> None:
     """Write what clients have to trust: the authority's certificate, no key."""
     from certs.export import ExportForm, render_export
 
+    if clients is not None and (out is not None or form != "pem"):
+        raise BadInputError("--clients writes files of its own; leave out --out and --format")
     current, coming = _inspect(load_or_fail(config_path), _find_state(state_dir))
     if only == "next" and coming is None:
         raise BadInputError("no rotation is prepared; prepare it with: fetchd ca rotate --prepare")
@@ -86,7 +97,9 @@ def export(
         content = render_export([one.root for one in chosen if one is not None], ExportForm(form))
     except CertificateAuthorityError as error:
         raise BadInputError(str(error)) from None
-    if out is not None:
+    if clients is not None:
+        _write_for_clients(clients.absolute(), content)
+    elif out is not None:
         _write(out, content)
     elif form != "pem" and sys.stdout.isatty():
         raise BadInputError(f"{form} is no text for a terminal; add --out FILE")
@@ -185,6 +198,17 @@ def _write(path: Path, content: bytes) -> None:
         write_file(path, content, 0o644)
     except OSError as error:
         raise BadInputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _write_for_clients(folder: Path, content: bytes) -> None:
+    from fetchd.client_files import write_client_files
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "ca.pem", content)
+        write_client_files(folder / "ca.pem")
+    except OSError as error:
+        raise BadInputError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
 
 
 def _find_state(option: Path | None) -> Path:

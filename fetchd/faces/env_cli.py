@@ -2,6 +2,7 @@
 
 eval "$(fetchd env)"                     in the shell that starts the agent
 docker run --env-file <(fetchd env --format dotenv) …
+fetchd env --host 172.31.231.2 --ca /ca/ca.pem    for clients on another machine, or in a container
 
 With agents, the proxy's URL carries name and token: the token is that of FETCHD_TOKEN, never an argument, which any
 user of the machine could see; without it TOKEN stands in its place.
@@ -9,6 +10,7 @@ user of the machine could see; without it TOKEN stands in its place.
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ from .config_option import BadInputError, find_state_or_fail, state_dir_option, 
 from .up_text import render_address
 
 NO_GATEWAY: Final = 3
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f]*(?::[0-9A-Fa-f.]*){2,7}")
 _TOKEN: Final = re.compile(r"fetchd\.([a-z][a-z0-9_-]{0,31})\.[A-Za-z0-9_-]+")
 
 
@@ -50,10 +53,24 @@ _TOKEN: Final = re.compile(r"fetchd\.([a-z][a-z0-9_-]{0,31})\.[A-Za-z0-9_-]+")
     metavar="ADDRESS|PROFILE",
     help="The listener at this address, or with this profile, where there are several.",
 )
+@click.option(
+    "--host",
+    metavar="NAME|ADDRESS",
+    help="How clients elsewhere reach this machine; else as they do from here.",
+)
+@click.option(
+    "--ca", "ca_path", metavar="FILE", help="Where clients elsewhere have ca.pem; else its path here."
+)
 @state_dir_option
 @click.pass_context
 def env(
-    context: click.Context, form: str, agent: str | None, listener: str | None, state_dir: Path | None
+    context: click.Context,
+    form: str,
+    agent: str | None,
+    listener: str | None,
+    host: str | None,
+    ca_path: str | None,
+    state_dir: Path | None,
 ) -> None:
     """Print what an agent's clients need in their environment: proxy, CA, tools, and what stays local."""
     where = find_state_or_fail(state_dir)
@@ -66,7 +83,18 @@ def env(
     chosen = choose_listener(listeners, name) if listener is None else _find_listener(listeners, listener)
     if chosen.owner and chosen.owner == name and token == PLACEHOLDER:
         name = ""  # whoever comes in there is the agent, token or not
-    click.echo(render_variables(Doors(chosen, tools_url(state), state.ca_path), name, token, form))
+    elsewhere = _check_host(host) if host is not None else ""
+    if elsewhere:
+        chosen = replace(chosen, host=elsewhere)
+    doors = Doors(chosen, tools_url(state, elsewhere), ca_path or state.ca_path, elsewhere)
+    click.echo(render_variables(doors, name, token, form))
+
+
+def _check_host(host: str) -> str:
+    if _HOST.fullmatch(host) is None:
+        shown = ascii(host)[1:-1]
+        raise BadInputError(f"{shown} is no host; write a name, or an address without port and brackets")
+    return host
 
 
 def _find_agent(state: RunState, option: str | None) -> tuple[str, str]:

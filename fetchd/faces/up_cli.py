@@ -23,6 +23,7 @@ from fetchd.gateway_process import GatewayStartError, reachable_host
 from fetchd.overrides import Overrides
 from fetchd.reloading import Reloader, ReloadError
 from fetchd.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
+from fetchd.service_manager import READY, STOPPING, tell_service_manager
 from fetchd.serving import AddressInUseError, accepts
 from fetchd.settings import LoadedConfig, load_again
 from proxy_addons.audit import AuditError
@@ -36,6 +37,7 @@ from .config_option import (
     load_or_fail,
     state_dir_option,
 )
+from .readiness import ask_readiness
 from .up_text import render_address, render_changes, render_start, render_status
 
 STOP_SECONDS: Final = 30.0
@@ -81,10 +83,11 @@ def up(
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--ready", is_flag=True, help="Ask one thing only, as health checks do: is it ready to serve?")
 @state_dir_option
-def status(as_json: bool, state_dir: Path | None) -> None:
+def status(as_json: bool, ready: bool, state_dir: Path | None) -> None:
     """Say what runs, where it listens, and whether it answers. Exits with 3 when nothing runs, 1 when a part of it
-    does not answer."""
+    does not answer or, with --ready, it is not ready."""
     where = find_state_or_fail(state_dir)
     state = read_run_state(where)
     if state is None:
@@ -96,6 +99,10 @@ def status(as_json: bool, state_dir: Path | None) -> None:
         else:
             click.echo(f"not running on {where}; start it with: fetchd up")
         raise SystemExit(NOT_RUNNING)
+    if ready:
+        is_ready, said = ask_readiness(state)
+        click.echo(json.dumps({"ready": is_ready}) if as_json else said)
+        raise SystemExit(0 if is_ready else 1)
     accepting = {render_address(h, p): accepts(reachable_host(h), p) for h, p in _listening(state)}
     if as_json:
         document: Mapping[str, Any] = {
@@ -140,6 +147,7 @@ async def _until_stopped(loaded: LoadedConfig, state_dir: Path, overrides: Overr
     def stop_once() -> None:
         if not stopping.is_set():
             stopping.set()
+            tell_service_manager(STOPPING)
             serving.cancel()
 
     loop = asyncio.get_running_loop()
@@ -184,6 +192,7 @@ async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, ha
             )
         )
         click.echo("ready")
+        tell_service_manager(READY, f"STATUS=serving {', '.join(_addresses(running.state))}")
         reloading = asyncio.create_task(_reload_on_hangup(running.reloader, hangup))
         try:
             ended = await running.gateway.wait()
@@ -229,6 +238,10 @@ def _with_way_out(error: GatewayStartError, loaded: LoadedConfig) -> str:
 def _taken(host: str, port: int, reason: str, what: str) -> str:
     shown = render_address(host, 0).removesuffix("0")
     return f"address {render_address(host, port)}: {reason}; choose another port with --{what} {shown}PORT"
+
+
+def _addresses(state: RunState) -> list[str]:
+    return [render_address(host, port) for host, port in _listening(state)]
 
 
 def _listening(state: RunState) -> list[tuple[str, int]]:

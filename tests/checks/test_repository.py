@@ -17,6 +17,7 @@ from tests.kit.corpora import REPOSITORY
 PYPROJECT = (REPOSITORY / "pyproject.toml").read_text()
 PROJECT = tomllib.loads(PYPROJECT)
 LOCK = (REPOSITORY / "requirements.lock").read_text()
+RUNTIME_LOCK = (REPOSITORY / "config" / "runtime.lock").read_text()
 DEPENDENCIES = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
 
 
@@ -92,8 +93,21 @@ def test_each_locked_requirement_is_one_version_with_a_hash() -> None:
     assert loose == []
 
 
-def test_the_lock_names_no_address_and_no_host() -> None:
-    assert re.findall(r"\S*://\S*|^-.*|.*(?:index-url|find-links|trusted-host).*", LOCK, re.MULTILINE) == []
+@pytest.mark.parametrize("lock", [LOCK, RUNTIME_LOCK], ids=["requirements.lock", "config/runtime.lock"])
+def test_the_lock_names_no_address_and_no_host(lock: str) -> None:
+    assert re.findall(r"\S*://\S*|^-.*|.*(?:index-url|find-links|trusted-host).*", lock, re.MULTILINE) == []
+
+
+def test_the_lock_of_installations_is_the_runtime_half_of_the_other() -> None:
+    """What an image or an operator gets is what the tests ran with, and no tool of theirs."""
+    runtime = set(re.findall(r"^([a-z0-9-]+==\S+)", RUNTIME_LOCK, re.MULTILINE))
+    tested = set(re.findall(r"^([a-z0-9-]+==\S+)", LOCK, re.MULTILINE))
+    needed = {normal_name(dependency) for dependency in PROJECT["project"]["dependencies"]} | {"setuptools"}
+    tools = {"pytest", "mypy", "ruff", "hypothesis", "playwright"}
+
+    assert runtime <= tested
+    assert needed <= {pin.partition("==")[0] for pin in runtime}
+    assert tools.isdisjoint(pin.partition("==")[0] for pin in runtime)
 
 
 def test_the_newest_heading_of_the_changelog_is_unreleased_or_this_version() -> None:

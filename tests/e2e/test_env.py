@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fetchd.core.client_environment import VARIABLES, Holds
 from tests.e2e.conftest import Installed
 from tests.kit import replies
@@ -67,3 +69,40 @@ def test_without_a_gateway_it_says_how_to_start_one(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"nothing runs on {tmp_path}; start it with: fetchd up\n"
+
+
+def test_for_clients_elsewhere_it_has_their_way_to_this_machine_and_their_path_of_the_authority(
+    installed: Installed,
+) -> None:
+    """And the tools, which are at the same host, are not asked through the gateway."""
+    done = installed.up.run("env", "--format", "json", "--host", "172.31.231.2", "--ca", "/ca/ca.pem")
+    found = json.loads(done.stdout)
+
+    gateway, tools = installed.up.gateway[1], installed.up.tools[1]
+    assert found["HTTPS_PROXY"] == f"http://172.31.231.2:{gateway}"
+    assert found["FETCHD_TOOLS_URL"] == f"http://172.31.231.2:{tools}"
+    assert found["NO_PROXY"] == "localhost,127.0.0.1,::1,172.31.231.2"
+    assert (found["SSL_CERT_FILE"], found["WGETRC"]) == ("/ca/ca.pem", "/ca/wgetrc")
+    assert "-Dhttp.nonProxyHosts=localhost|127.*|[::1]|172.31.231.2" in found["JAVA_TOOL_OPTIONS"]
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        pytest.param("gateway", "http://gateway:", id="a name"),
+        pytest.param("fd00::2", "http://[fd00::2]:", id="an IPv6 address"),
+    ],
+)
+def test_a_host_elsewhere_may_be_a_name_or_an_address(installed: Installed, host: str, shown: str) -> None:
+    found = json.loads(installed.up.run("env", "--format", "json", "--host", host).stdout)
+
+    assert found["HTTPS_PROXY"].startswith(shown)
+    assert found["FETCHD_TOOLS_URL"].startswith(shown)
+
+
+@pytest.mark.parametrize("host", ["", "a b", "a/b", "user@a", "[::1]", "a:3128", "a;reboot", "-x"])
+def test_what_is_no_host_is_one_line_that_says_what_to_write(installed: Installed, host: str) -> None:
+    done = installed.up.run("env", f"--host={host}")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "write a name, or an address without port and brackets" in done.stderr

@@ -60,12 +60,23 @@ class NotReadyError(Exception):
 
 
 class Up:
-    """One `fetchd up` on `folder`/state; ends with its context. descriptors: started under this `ulimit -n`."""
+    """One `fetchd up` on `folder`/state; ends with its context. descriptors: started under this `ulimit -n`.
 
-    def __init__(self, folder: Path, *arguments: str, descriptors: int | None = None) -> None:
+    cli: another way to start the command. variables: beside those of this process.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        descriptors: int | None = None,
+        cli: Sequence[str] = CLI,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.folder, self.state = folder, folder / "state"
         self._arguments: Sequence[str] = arguments
-        self._cli = CLI if descriptors is None else limited_cli(descriptors)
+        self._cli = cli if descriptors is None else limited_cli(descriptors)
+        self._variables = variables
         self._watch = Watch()
         self.said: list[str] = []
         self.errors: list[str] = []
@@ -86,7 +97,7 @@ class Up:
         self._started = True
         self.process = subprocess.Popen(
             [*self._cli, "up", "--state-dir", str(self.state), *self._arguments],
-            cwd=self.folder, env=environment(), stdin=subprocess.DEVNULL,
+            cwd=self.folder, env={**environment(), **self._variables}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         streams = ((self.process.stdout, self.said), (self.process.stderr, self.errors))

@@ -226,3 +226,42 @@ def test_config_check_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     assert result.stderr.startswith(
         f"Error: {config}: tls.ca_certificate: {tmp_path}/corp.pem: it expired on "
     )
+
+
+# -- what clients need, in a folder of theirs
+
+
+def test_a_folder_for_clients_gets_all_they_need_and_no_key(state: Path, tmp_path: Path) -> None:
+    """What `fetchd up` writes into the state directory, readable by all, at a place that can be shared."""
+    folder = tmp_path / "shared" / "ca"
+    result = run(state, "export", "--clients", str(folder))
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert sorted(path.name for path in folder.iterdir()) == ["ca.p12", "ca.pem", "wgetrc"]
+    assert (folder / "ca.pem").read_bytes() == (state / "ca.pem").read_bytes()
+    assert (folder / "wgetrc").read_text() == f"ca_certificate = {folder}/ca.pem\n"
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
+    assert all(b"PRIVATE" not in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_folder_for_clients_may_be_written_again(state: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run(state, "export", "--clients", str(tmp_path / "ca")).exit_code == 0
+
+
+def test_a_folder_for_clients_that_cannot_be_written_is_one_line(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    result = run(state, "export", "--clients", str(tmp_path / "taken" / "ca"))
+
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {tmp_path}/taken/ca cannot be written: Not a directory\n"
+
+
+@pytest.mark.parametrize("more", [("--out", "x"), ("--format", "der")])
+def test_a_folder_for_clients_goes_with_no_other_form(
+    state: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    result = run(state, "export", "--clients", str(tmp_path / "ca"), *more)
+
+    assert (result.exit_code, (tmp_path / "ca").exists()) == (2, False)
+    assert "leave out --out and --format" in result.stderr
