@@ -18,6 +18,7 @@ from fetchd.why import (
     tls_facts,
 )
 from proxy_addons.audit.reader import LogLine
+from proxy_addons.audit.rows import describe_search
 from proxy_addons.audit.story import HopStory, Story
 from proxy_addons.policy.remedies import Change, Reach, Remedy
 
@@ -26,6 +27,10 @@ from .config_cli import render_columns
 
 LONG_LINE: Final = 200
 """Characters from which on a list in the configuration is shown by its new entries alone."""
+
+_ARGUMENTS: Final = (
+    "count", "freshness", "country", "search_lang", "safesearch", "include_domains", "exclude_domains",
+)  # fmt: skip
 
 _UNWANTED: Final = frozenset({"prev", "hash"})
 
@@ -45,6 +50,7 @@ def render_story(explanation: Explanation, loaded: LoadedConfig | None) -> str:
     parts += [_render_hop(hop) for hop in story.hops]
     if story.fetch is not None:
         parts.append(_columns(_fetch_rows(story.fetch)))
+    parts += [_columns(_search_rows(line)) for line in story.searches]
     if story.omitted:
         parts.append(f"{story.omitted} further lines of it are left out")
     parts += _render_remedies(explanation, loaded)
@@ -83,6 +89,7 @@ def render_json(explanation: Explanation) -> str:
         "rule": story.rule,
         "hops": [{"decision": _members(hop.decision), "close": _members(hop.close)} for hop in story.hops],
         "fetch": _members(story.fetch),
+        "searches": [_members(line) for line in story.searches],
         "omitted_lines": story.omitted,
         "hypothetical": explanation.hypothetical,
         "remedy": _remedy_document(explanation.remedy),
@@ -102,6 +109,13 @@ def _ending(story: Story) -> str:
         return "let through, and its end is not in the log: it is under way, or its gateway was killed"
     if story.fetch is not None and story.rule is not None:
         return f"refused by rule {story.rule}"
+    if story.searches:
+        asked = story.searches[-1].text("provider")
+        return {
+            "success": f"answered by {asked or 'a provider'}",
+            "hard": f"failed, last at {asked}" if asked else "failed, and no provider was asked",
+            "aborted": "dropped by its caller",
+        }.get(story.outcome, story.outcome or "not known")
     return {
         "success": "fetched",
         "soft": "no page (a soft failure), and no rule refused it",
@@ -130,6 +144,10 @@ def _asked(story: Story) -> str:
         return f"{hop.first.text('method') or ''} {hop.first.text('url') or 'no URL that could be read'}"
     if story.fetch is not None:
         return f"{story.fetch.text('tool') or ''} {story.fetch.text('url') or 'no URL that could be read'}"
+    if story.searches:
+        line = story.searches[0]
+        query = line.text("query") or line.text("query_digest") or "arguments that could not be read"
+        return f"{line.text('tool') or 'search'} {query}"
     return "not in the log"
 
 
@@ -189,6 +207,28 @@ def _fetch_rows(fetch: LogLine) -> Rows:
     if (spent := fetch.number("ms")) is not None:
         rows.append(("ms", f"{spent:,.1f}"))
     return rows
+
+
+def _search_rows(line: LogLine) -> Rows:
+    """One provider that was asked, or the call that reached none."""
+    attempt = line.number("attempt")
+    ended = [line.text("outcome") or "unknown", line.text("failure"), line.text("detail")]
+    rows = [
+        (f"attempt {int(attempt)}" if attempt else "search", describe_search(line)),
+        ("outcome", ": ".join(part for part in ended if part)),
+    ]
+    given = [f"{name} {_shown(value)}" for name in _ARGUMENTS if (value := line.members.get(name))]
+    if given:
+        rows.append(("asked for", ", ".join(given)))
+    if (spent := line.number("credits")) is not None:
+        rows.append(("credits", f"{spent:g}"))
+    if (spent := line.number("ms")) is not None:
+        rows.append(("ms", f"{spent:,.1f}"))
+    return rows
+
+
+def _shown(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _render_remedies(explanation: Explanation, loaded: LoadedConfig | None) -> list[str]:

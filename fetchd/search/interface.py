@@ -74,7 +74,9 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """One result, as the provider gave it. title, description: "" where it gave none. url is never blank."""
+    """One result, as the provider gave it. url: "" where it gave none, which fails the search. title, description: ""
+    where it gave none.
+    """
 
     url: str
     title: str = ""
@@ -86,7 +88,9 @@ class SearchRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Rows in the provider's order. dropped: rows outside the domain lists, taken out here.
+    """Rows in the provider's order, as it gave them, blank URLs and all: they are judged afterwards.
+
+    dropped: rows outside the domain lists that the provider's own side took out.
 
     credits: what the provider said the search cost, in its own unit; None where it says nothing.
     """
@@ -100,11 +104,13 @@ class SearchAnswer:
 class SearchFailure:
     """Every failure is hard. message: without the leading ``web_search: ``; no text of another party unescaped.
 
-    kind: TRANSPORT, BACKEND, or INVALID_ARGUMENTS.
+    kind: TRANSPORT, BACKEND, or INVALID_ARGUMENTS; OTHER is ours alone. logged: what the audit log says in its place,
+    where it holds words of another party's, which may repeat the query.
     """
 
     kind: FailureKind
     message: str
+    logged: str | None = None
 
 
 class SearchProvider(Protocol):

@@ -28,6 +28,7 @@ from proxy_addons.audit.record import (
     Record,
     TlsFacts,
 )
+from proxy_addons.audit.search_record import SearchRecord
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.verify import ChainReport, Finding, VerifyReport, verify_directory
 from proxy_addons.audit.writer import AuditLog
@@ -59,6 +60,7 @@ __all__ = [
     "PhaseTimes",
     "PublicKey",
     "Record",
+    "SearchRecord",
     "TlsFacts",
     "VerifyReport",
     "load_public_key",

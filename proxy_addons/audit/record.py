@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from json import JSONEncoder
 from json.encoder import encode_basestring_ascii
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from proxy_addons.audit.redaction import (
     MAX_TEXT,
@@ -27,6 +27,9 @@ from proxy_addons.audit.redaction import (
     strip_url,
 )
 from proxy_addons.policy.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from proxy_addons.audit.search_record import SearchRecord
 
 MAX_ADDRESSES = 64
 MAX_FACTS = 16
@@ -40,6 +43,7 @@ class LineKind(StrEnum):
     DECISION = "decision"
     CLOSE = "close"
     FETCH = "fetch"
+    SEARCH = "search"
     EVENT = "event"
     CHECKPOINT = "checkpoint"
 
@@ -339,7 +343,7 @@ class EventRecord:
         return render_members(self.render())
 
 
-type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord
+type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord | SearchRecord
 
 _encoder = JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"))
 

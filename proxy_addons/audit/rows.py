@@ -1,4 +1,4 @@
-"""What a person reads: one row a hop, its decision and close lines joined; one a fetch; one an event.
+"""What a person reads: one row a hop, its decision and close lines joined; one a fetch, a search, an event.
 
 Pure but for the lines it is given. Text stays as logged; whoever shows it makes it safe for his medium.
 """
@@ -62,8 +62,8 @@ class LineFilter:
 class RowJoiner:
     """Lines in order of time → rows.
 
-    A refused hop, a fetch and an event are rows at once; an allowed decision waits for its close line, or for
-    `flush`.
+    A refused hop, a fetch, a search and an event are rows at once; an allowed decision waits for its close line, or
+    for `flush`.
     """
 
     def __init__(self) -> None:
@@ -157,9 +157,21 @@ def _target(line: LogLine) -> str:
         return ": ".join(part for part in (line.chain, line.text("event"), line.text("detail")) if part)
     if kind == LineKind.FETCH:
         return line.text("final_url") or line.text("url") or ""
+    if kind == LineKind.SEARCH:
+        return ": ".join(part for part in (describe_search(line), line.text("query")) if part)
     if kind == LineKind.CLOSE:
         return f"(hop {_text(line.number('hop'))} of {line.text('fetch_id') or 'unknown'})"
     return line.text("url") or "" if kind else line.raw[:200].decode("latin-1")
+
+
+def describe_search(line: LogLine) -> str:
+    """Whom a search was put to, and what came of it."""
+    parts = [line.text("provider") or "no provider asked"]
+    if (rows := line.number("rows")) is not None:
+        parts.append(f"{int(rows)} {'row' if rows == 1 else 'rows'}")
+    if dropped := line.number("dropped"):
+        parts.append(f"{int(dropped)} dropped")
+    return ", ".join(parts)
 
 
 def _seq(line: LogLine) -> int:

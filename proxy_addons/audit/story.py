@@ -1,4 +1,4 @@
-"""One fetch out of the log: its hops in order, and the daemon's line about the whole.
+"""One fetch or search out of the log: its hops in order, and the daemon's lines about the whole.
 
 id ── find_fetches (all chains, one walk) ──► lines by fetch ── tell_story ──► Story
 
@@ -64,6 +64,8 @@ class Story:
     fetch: LogLine | None
     lines: tuple[LogLine, ...]
     omitted: int = 0
+    searches: tuple[LogLine, ...] = ()
+    """Of a search: a line for each provider that was asked."""
 
     @property
     def first(self) -> LogLine:
@@ -87,8 +89,9 @@ class Story:
         """How it ended, in a word of the log: a verdict, the daemon's outcome, or `open`."""
         if self.stopped is not None:
             return Outcome.REFUSED.value
-        if self.fetch is not None:
-            return self.fetch.text("outcome") or ""
+        ending = self.fetch or (self.searches[-1] if self.searches else None)
+        if ending is not None:
+            return ending.text("outcome") or ""
         if self.hops and self.hops[-1].open:
             return "open"
         return self.hops[-1].last.text("verdict") or "" if self.hops else ""
@@ -153,7 +156,9 @@ def tell_story(fetch_id: str, lines: list[LogLine], omitted: int = 0) -> Story:
     hops += [HopStory(None, close) for close in closes.values()]
     hops.sort(key=lambda hop: hop.first.number("hop") or 0)  # stable: retries of one hop stay by time
     fetch = next((line for line in reversed(lines) if line.text("kind") == LineKind.FETCH), None)
-    return Story(fetch_id, tuple(hops), fetch, tuple(lines), omitted)
+    searches = [line for line in lines if line.text("kind") == LineKind.SEARCH]
+    searches.sort(key=lambda line: line.number("attempt") or 0)
+    return Story(fetch_id, tuple(hops), fetch, tuple(lines), omitted, tuple(searches))
 
 
 def _is_stop(line: LogLine) -> bool:

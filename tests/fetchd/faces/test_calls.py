@@ -80,8 +80,11 @@ async def crowd(**limits: int) -> AsyncIterator[Crowd]:
         await asyncio.gather(*one.tasks.values(), return_exceptions=True)
         assert one.held.at_work == []
         # Every place and every seat was given back.
-        assert (one.calls._free, one.calls._room) == (limits["max_calls"], limits["max_waiting"])
-        assert not one.calls._at_work and not one.calls._waiting
+        assert (one.calls._turns._free, one.calls._turns._room) == (
+            limits["max_calls"],
+            limits["max_waiting"],
+        )
+        assert not one.calls._turns._at_work and not one.calls._turns._waiting
 
 
 async def test_one_agent_has_half_of_the_places_and_half_of_the_seats() -> None:
@@ -159,7 +162,7 @@ async def test_one_who_is_cancelled_as_it_gets_its_place_gives_it_back() -> None
         await all_.call("c", 1)
         all_.held.end("a", 1)
         for _ in range(100):  # until b has it, and has not run yet
-            if all_.calls._at_work["b"]:
+            if all_.calls._turns._at_work["b"]:
                 break
             await asyncio.sleep(0)
         await all_.cancel("b", 1)

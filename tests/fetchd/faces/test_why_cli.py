@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.wire import policy_name
 from tests.kit.toml import write_toml
 from tests.proxy_addons.audit.kit import close, decision, open_log
+from tests.proxy_addons.audit.test_record import SEARCH
 from tests.proxy_addons.audit.test_story import fetch_line
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\r\n[red]x[/red]"
@@ -390,3 +392,68 @@ def test_a_long_list_is_shown_by_what_is_new(place: Place) -> None:
     assert '  allow_hosts = [..., "docs.rs"]\n' in result.stdout
     assert "note: ... stands for the entries that are there already" in result.stdout
     assert len(place.remedy()["set"]["allow_hosts"]) == 101
+
+
+# ------------------------------------------------------------------------------------------------- searches
+
+
+def test_the_story_of_a_search_and_its_fallback(place: Place) -> None:
+    first = replace(
+        SEARCH,
+        profile="coding",
+        policy=place.policy,
+        provider="brave",
+        query_digest="hmac-sha256:ab",
+        count=3,
+        include_domains=("a.example", "b.example"),
+        outcome=FetchOutcome.HARD,
+        failure="Backend",
+        detail="web_search: backend returned 503",
+        ms=12.3,
+    )
+    place.log.append(first)
+    place.log.append(
+        replace(
+            first, attempt=2, provider="local", outcome=FetchOutcome.SUCCESS, failure=None, detail=None,
+            rows=2, dropped=1, credits=0.5, ms=1.0,
+        )
+    )  # fmt: skip
+    result = place.run("f1")
+
+    assert result.exit_code == 0
+    head, facts, one, two = result.stdout.rstrip().split("\n\n")
+    assert head == "f1: answered by local"
+    assert "asked       web_search hmac-sha256:ab" in facts
+    assert one.splitlines() == [
+        "attempt 1   brave",
+        "outcome     hard: Backend: web_search: backend returned 503",
+        "asked for   count 3, include_domains a.example b.example",
+        "ms          12.3",
+    ]
+    assert two.splitlines() == [
+        "attempt 2   local, 2 rows, 1 dropped",
+        "outcome     success",
+        "asked for   count 3, include_domains a.example b.example",
+        "credits     0.5",
+        "ms          1.0",
+    ]
+    document = json.loads(place.run("f1", "--json").stdout)
+    assert [line["provider"] for line in document["searches"]] == ["brave", "local"]
+    assert (document["outcome"], document["remedy"], document["profile"]) == ("success", None, "coding")
+
+
+@pytest.mark.parametrize(
+    ("facts", "ending"),
+    [
+        ({"attempt": 0, "outcome": FetchOutcome.HARD}, "failed, and no provider was asked"),
+        ({"provider": "brave", "outcome": FetchOutcome.HARD}, "failed, last at brave"),
+        ({"provider": "brave", "outcome": FetchOutcome.ABORTED}, "dropped by its caller"),
+        ({"provider": EVIL, "query": EVIL, "detail": EVIL, "country": EVIL, "include_domains": [EVIL]}, ""),
+    ],
+)
+def test_how_a_search_ended(place: Place, facts: dict[str, Any], ending: str) -> None:
+    place.log.append(replace(SEARCH, **facts))
+    shown = place.run("f1").stdout
+
+    assert shown.startswith(f"f1: {ending}")
+    assert all(c.isprintable() and c.isascii() for c in shown.replace("\n", ""))

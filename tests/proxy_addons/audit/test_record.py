@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from proxy_addons.audit import (
     Outcome,
     PhaseTimes,
     Record,
+    SearchRecord,
     TlsFacts,
 )
 from proxy_addons.audit.record import MAX_ADDRESSES, render_members
@@ -32,6 +34,15 @@ FETCH = FetchRecord(
     policy="p1",
     fetch_id="f1",
     url="https://example.com/",
+    outcome=FetchOutcome.SUCCESS,
+)
+SEARCH = SearchRecord(
+    tool="web_search",
+    agent="local",
+    profile="default",
+    policy="p1",
+    fetch_id="f1",
+    attempt=1,
     outcome=FetchOutcome.SUCCESS,
 )
 MEMBERS: dict[str, tuple[Record, str]] = {
@@ -49,6 +60,11 @@ MEMBERS: dict[str, tuple[Record, str]] = {
         FETCH,
         """tool agent profile policy fetch_id url query_digest outcome failure rule detail final_url status
         truncated extraction text_sha256 content_digest bytes ms""",
+    ),
+    "search": (
+        SEARCH,
+        """tool agent profile policy fetch_id attempt provider query query_digest count freshness country search_lang
+        safesearch include_domains exclude_domains outcome failure detail rows dropped credits text_sha256 ms""",
     ),
     "event": (event(), "event detail facts"),
 }
@@ -227,3 +243,20 @@ RECORDS = st.one_of(
 @given(RECORDS)
 def test_a_line_put_together_from_pieces_is_what_the_encoder_writes(record: Record) -> None:
     assert record.render_text() == render_members(record.render())
+
+
+def test_a_search_line_is_bounded_and_shows_no_query_of_a_url() -> None:
+    line = replace(
+        SEARCH,
+        query="q" * 3000,
+        country="c" * 3000,
+        include_domains=["d" * 3000] * 30,
+        detail="web_search: see https://user:abc123@a.example/x?k=abc123",
+        credits=float("inf"),
+    )
+    rendered = line.render()
+    assert rendered["query"] == "q" * MAX_TEXT + "...[cut, 3000 characters]"
+    assert isinstance(rendered["include_domains"], list) and len(rendered["include_domains"]) == 20
+    assert all(len(str(host)) < 2100 for host in rendered["include_domains"])
+    assert rendered["detail"] == "web_search: see https://a.example/x" and rendered["credits"] is None
+    assert json.loads("{" + line.render_text() + "}") == rendered

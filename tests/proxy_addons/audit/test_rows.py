@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from proxy_addons.audit import rows as rows_module
 from proxy_addons.audit.reader import LogLine, parse_log_line, read_all
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
 from tests.proxy_addons.audit.kit import close, decision, event, open_log
+from tests.proxy_addons.audit.test_record import SEARCH
 
 
 def lines_of(directory: Path, *records: Any) -> list[LogLine]:
@@ -143,3 +145,36 @@ def test_lines_and_rows_are_filtered_alike(tmp_path: Path, case: str) -> None:
 
     assert {row.agent for row in forwards(lines) if wanted.wants_row(row)} == agents
     assert {line.text("agent") for line in lines if wanted.wants_line(line)} - {None} == agents
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        pytest.param({"rows": 3}, ("local, 3 rows", "success", ""), id="found"),
+        pytest.param(
+            {"rows": 1, "dropped": 2}, ("local, 1 row, 2 dropped", "success", ""), id="some dropped"
+        ),
+        pytest.param(
+            {"rows": 0, "dropped": 0, "query": "a query"},
+            ("local, 0 rows: a query", "success", ""),
+            id="its query logged",
+        ),
+        pytest.param(
+            {"outcome": FetchOutcome.HARD, "failure": "Transport"},
+            ("local", "hard", "Transport"),
+            id="failed",
+        ),
+        pytest.param(
+            {"provider": None, "outcome": FetchOutcome.HARD, "failure": "InvalidArguments"},
+            ("no provider asked", "hard", "InvalidArguments"),
+            id="nobody asked",
+        ),
+    ],
+)
+def test_a_search_is_a_row(tmp_path: Path, join: Join, facts: dict[str, Any], shown: tuple[str, ...]) -> None:
+    (row,) = join(lines_of(tmp_path, replace(SEARCH, **{"provider": "local", "ms": 2.0, **facts})))
+
+    assert (row.kind, row.method, row.ms) == ("search", "web_search", 2.0)
+    assert (row.target, row.verdict, row.rule) == shown
+    assert row.refused == (row.verdict == "hard")

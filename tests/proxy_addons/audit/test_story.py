@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from proxy_addons.audit import AuditLog, FetchOutcome, FetchRecord, Outcome
 from proxy_addons.audit.story import MAX_FETCHES, MAX_LINES, Story, find_fetches, find_newest
 from tests.proxy_addons.audit.kit import Clock, close, decision, event, open_log, series_paths
+from tests.proxy_addons.audit.test_record import SEARCH
 
 
 def fetch_line(**changes: Any) -> FetchRecord:
@@ -195,3 +197,19 @@ def test_the_newest_fetches_and_the_newest_that_failed(chains: Chains) -> None:
     assert find_newest(directory, 1, refused=True) == ["d"]
     assert find_newest(directory, 20, refused=True) == ["d", "c", "b"]
     assert [one.fetch_id for one in find_fetches(directory, "", exact=["d", "b"]).stories] == ["b", "d"]
+
+
+def test_the_providers_a_search_asked_are_in_their_order(chains: Chains) -> None:
+    for attempt, outcome in ((2, FetchOutcome.SUCCESS), (1, FetchOutcome.HARD)):
+        chains["daemon"].append(replace(SEARCH, attempt=attempt, outcome=outcome))
+    found = story(chains.end(), "f1")
+
+    assert [line.number("attempt") for line in found.searches] == [1, 2]
+    assert (found.outcome, found.rule, found.hops, found.fetch) == ("success", None, (), None)
+
+
+def test_a_search_that_failed_is_among_the_newest_that_did(chains: Chains) -> None:
+    chains["daemon"].append(replace(SEARCH, fetch_id="f7", outcome=FetchOutcome.HARD))
+    chains["daemon"].append(replace(SEARCH, fetch_id="f8"))
+
+    assert find_newest(chains.end(), 9, refused=True) == ["f7"]
