@@ -190,7 +190,9 @@ class Supervisor:
             raise _state_error(spec.state_dir, error) from error
         listeners = tuple(self._reserve(one.host, one.port, one.profile) for one in config.gateway.listeners)
         own = (*spec.own, *((host, port) for host, port, _ in listeners))
-        own += tuple((end.host, end.port) for end in (config.daemon.endpoint, config.operator) if end.port)
+        own += tuple(
+            (end.host, end.port) for end in (config.daemon.endpoint, config.operator.endpoint) if end.port
+        )
         worker = WorkerSpec(
             config, spec.state_dir, (), ledger, budgets, roots, spec.secret, listeners,
             tuple(dict.fromkeys(own)), authority.signing_pem.decode("ascii"),

@@ -29,11 +29,27 @@ from .config_schema import (
     profile_value,
 )
 from .config_search import SearchConfig, make_search_config
-from .config_values import Config, ConfigError, DaemonConfig, DnsConfig, GatewayConfig, TlsConfig
+from .config_values import (
+    Config,
+    ConfigError,
+    DaemonConfig,
+    DnsConfig,
+    GatewayConfig,
+    OperatorConfig,
+    TlsConfig,
+)
 from .hosts import HostRules
 from .limits import DEFAULT_PROFILE, Profile
 
-__all__ = ("BUILT_IN_SOURCE", "Config", "ConfigError", "DaemonConfig", "parse_config", "render_profile")
+__all__ = (
+    "BUILT_IN_SOURCE",
+    "Config",
+    "ConfigError",
+    "DaemonConfig",
+    "OperatorConfig",
+    "parse_config",
+    "render_profile",
+)
 
 MAX_PROFILES = 256
 """Each holds a prepared address table; far above what anyone tells apart."""
@@ -80,7 +96,7 @@ def parse_config(
         DnsConfig(values["dns"]["nameservers"]),
         _read_tls(values["tls"], source, base),
         _read_daemon(values["daemon"]),
-        values["operator"]["listen"],
+        _read_operator(values["operator"]),
         values["page_read"]["max_bytes"],
         values["store"]["max_bytes"],
         _read_search(values, source, base),
@@ -214,6 +230,10 @@ def _read_daemon(values: Mapping[str, Any]) -> DaemonConfig:
         end.host, end.port, values["profile"], anonymous=values["anonymous"], tls=values["tls"]
     )
     return DaemonConfig(listener, values["names"])
+
+
+def _read_operator(values: Mapping[str, Any]) -> OperatorConfig:
+    return OperatorConfig(values["listen"], values["tls"], values["names"], values["token_sha256"])
 
 
 # ---------------------------------------------------------------------------------------------------- agents

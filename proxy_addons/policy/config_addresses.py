@@ -144,24 +144,11 @@ def _read_listen(value: object) -> Endpoint:
     return _read_endpoint(value, '"127.0.0.1:3128"', default_port=None, least_port=0)
 
 
-def _read_local_listen(value: object) -> Endpoint:
-    found = _read_listen(value)
-    if not is_loopback(found.host):
-        raise FormError(
-            f"{found} is not loopback, and whoever reaches the operator's listener can use it;"
-            f' write a loopback address, such as "127.0.0.1:{found.port}"'
-        )
-    return found
-
-
 def _read_nameserver(value: object) -> Endpoint:
     return _read_endpoint(value, '"127.0.0.1:5353", "[::1]:53" or "9.9.9.9"', default_port=53, least_port=1)
 
 
 LISTEN: Form[Endpoint] = Form("an address and a port (0: any free port)", _read_listen, str)
-LOCAL_LISTEN: Form[Endpoint] = Form(
-    "a loopback address and a port (0: any free port)", _read_local_listen, str
-)
 NAMESERVERS: Form[tuple[Endpoint, ...]] = Form(
     f"a list of at most {MAX_NAMESERVERS} IP addresses, each with optional :port (53)",
     lambda value: read_list(value, _read_nameserver, most=MAX_NAMESERVERS),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from .config_addresses import Endpoint
+from .config_addresses import Endpoint, is_loopback
 from .config_schema import TABLES
 from .config_values import Config, ConfigError
 
@@ -98,6 +98,14 @@ def _check_exposure(config: Config, source: str) -> None:
                 f"{listener.endpoint} is not loopback, and no agent has a token yet, so nobody could be told; first:"
                 f' fetchd agent add NAME, or write a loopback address, such as "127.0.0.1:{listener.port}"',
             )
+    operator = config.operator
+    if not (operator.tls or is_loopback(operator.endpoint.host)):
+        raise ConfigError(
+            source,
+            "operator.listen",
+            f"{operator.endpoint} is not loopback, and whoever signs in there would send the token in clear text;"
+            f' write tls = true beside it, or a loopback address, such as "127.0.0.1:{operator.endpoint.port}"',
+        )
 
 
 def _check_profiles_exist(config: Config, source: str) -> None:
@@ -128,7 +136,7 @@ def _listening(config: Config) -> Iterator[tuple[str, Endpoint]]:
     for index, listener in enumerate(config.gateway.listeners):
         yield f"gateway.listeners[{index}].address", listener.endpoint
     yield "daemon.listen", config.daemon.endpoint
-    yield "operator.listen", config.operator
+    yield "operator.listen", config.operator.endpoint
 
 
 def find_fixed(old: Config, new: Config) -> str | None:
@@ -143,7 +151,9 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "daemon.listen": (old.daemon.endpoint, new.daemon.endpoint),
         "daemon.tls": (old.daemon.listener.tls, new.daemon.listener.tls),
         "daemon.names": (old.daemon.names, new.daemon.names),
-        "operator.listen": (old.operator, new.operator),
+        "operator.listen": (old.operator.endpoint, new.operator.endpoint),
+        "operator.tls": (old.operator.tls, new.operator.tls),
+        "operator.names": (old.operator.names, new.operator.names),
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
         "search.index": (old.search.index, new.search.index),
         "search.share": (old.search.share, new.search.share),

@@ -10,7 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from .config_addresses import EXCEPTIONS, LISTEN, LISTENERS, LOCAL_LISTEN, NAMESERVERS, RANGES, SOURCES
+from .config_addresses import EXCEPTIONS, LISTEN, LISTENERS, NAMESERVERS, RANGES, SOURCES
 from .config_ask import (
     DEFAULT_ANSWER_TOKENS,
     DEFAULT_SECONDS,
@@ -310,10 +310,27 @@ SETTINGS: tuple[Key, ...] = (
     Key(
         "operator",
         "listen",
-        LOCAL_LISTEN,
+        LISTEN,
         "127.0.0.1:3130",
         '"127.0.0.1:3130"',
-        "Where the operator's page, metrics and health checks are served.",
+        "Where the operator's page, metrics and health checks are served; beyond loopback over TLS only.",
+    ),
+    Key("operator", "tls", FLAG, False, "true", "Whether the operator's listener speaks TLS alone."),
+    Key(
+        "operator",
+        "names",
+        SERVER_NAMES,
+        [],
+        '["audit.fetchd.internal"]',
+        "Names that browsers and probes call the operator's listener by, beside the address and localhost.",
+    ),
+    Key(
+        "operator",
+        "token_sha256",
+        DIGEST,
+        None,
+        '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
+        "Digest of a token that signs in, beside the one of fetchd operator token; not set: there is none here.",
     ),
     Key(
         "page_read",

@@ -1,7 +1,7 @@
 """What a configuration is once read: frozen values, each under the path it has in the file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .agents import Agent
 from .config_addresses import Endpoint, Listener
@@ -74,6 +74,17 @@ class DaemonConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorConfig:
+    """[operator]. names: what browsers call the listener by, beside its address. token_sha256: of a token that signs
+    in, beside the one of the state directory."""
+
+    endpoint: Endpoint
+    tls: bool = False
+    names: tuple[str, ...] = ()
+    token_sha256: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a file can say, each value under the path it has there."""
 
@@ -81,7 +92,7 @@ class Config:
     dns: DnsConfig
     tls: TlsConfig
     daemon: DaemonConfig
-    operator: Endpoint
+    operator: OperatorConfig
     read_max_bytes: int
     """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
     store_max_bytes: int

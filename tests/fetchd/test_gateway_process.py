@@ -214,7 +214,7 @@ def test_a_private_gateway_keeps_all_but_where_it_listens() -> None:
         ("127.0.0.1", 0, "wide")
     ]
     assert changed.gateway.workers == 1
-    assert (changed.daemon.endpoint.port, changed.operator.port) == (0, 0)
+    assert (changed.daemon.endpoint.port, changed.operator.endpoint.port) == (0, 0)
     assert (changed.dns, changed.tls, changed.profiles) == (config.dns, config.tls, config.profiles)
 
 

@@ -14,7 +14,7 @@ from netaddr import IPNetwork
 
 from proxy_addons.policy.addresses import AddressException, BlockedRange
 from proxy_addons.policy.agents import Agent
-from proxy_addons.policy.config import Config, ConfigError, parse_config, render_profile
+from proxy_addons.policy.config import Config, ConfigError, OperatorConfig, parse_config, render_profile
 from proxy_addons.policy.config_addresses import Endpoint, Listener
 from proxy_addons.policy.config_ask import AskConfig, WebConfig
 from proxy_addons.policy.config_checks import find_fixed
@@ -177,7 +177,7 @@ def test_nothing_written_is_the_built_in_configuration():
     assert config.dns.nameservers == ()
     assert config.tls.extra_ca == ()
     assert config.daemon.listener == Listener("127.0.0.1", 3129, "default")
-    assert config.operator == Endpoint("127.0.0.1", 3130)
+    assert config.operator == OperatorConfig(Endpoint("127.0.0.1", 3130))
     assert config.profiles == {"default": DEFAULT_PROFILE}
 
 
@@ -207,7 +207,12 @@ FULL: dict[str, Any] = {
         "tls": True,
         "names": ["fetchd.internal"],
     },
-    "operator": {"listen": "[::1]:0"},
+    "operator": {
+        "listen": "[::]:0",
+        "tls": True,
+        "names": ["audit.example"],
+        "token_sha256": "ab" * 32,
+    },
     "page_read": {"max_bytes": 2**40},
     "store": {"max_bytes": 2**20},
     "search": {
@@ -322,7 +327,7 @@ def test_every_key_reaches_its_value():
     assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
     assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
     assert config.daemon.listener == Listener("127.255.255.255", 65535, "p", anonymous=True, tls=True)
-    assert config.operator == Endpoint("::1", 0)
+    assert config.operator == OperatorConfig(Endpoint("::", 0), True, ("audit.example",), "ab" * 32)
     assert config.profiles["default"].byte_cap == 1
     profile = config.profiles["p"]
     assert profile.schemes == {"http"}
@@ -364,7 +369,7 @@ def test_free_ports_may_be_asked_for_more_than_once():
             "operator": {"listen": free},
         }
     )
-    assert config.daemon.endpoint.port == config.operator.port == 0
+    assert config.daemon.endpoint.port == config.operator.endpoint.port == 0
 
 
 @pytest.mark.parametrize("mapping", [{}, FULL], ids=["defaults", "every key"])
