@@ -254,7 +254,7 @@ def choose_gateway(
     """
     rows = list(zip(listeners, tls or [False] * len(listeners), strict=True))
     (host, port, _), only_tls = next((row for row in rows if not row[1]), rows[0])
-    context = _make_context(ca_path, certificate) if only_tls else None
+    context = make_client_context(ca_path, certificate) if only_tls else None
     return Gateway(reachable_host(host), port, secret, context)
 
 
@@ -263,7 +263,7 @@ def reachable_host(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
 
 
-def _make_context(ca_path: str, certificate: str | None) -> ssl.SSLContext:
+def make_client_context(ca_path: str, certificate: str | None) -> ssl.SSLContext:
     """Trusts our own CA, or exactly the certificate that was configured: its names are those that clients use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

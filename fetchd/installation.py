@@ -16,9 +16,12 @@ from typing import Any
 
 from fetchd.app import open_audit_log, open_tools
 from fetchd.client_files import write_client_files
+from fetchd.faces.audit_page.routes import make_pages
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.operator import make_operator_app
+from fetchd.faces.operator_access.access import Access
 from fetchd.gateway_process import GatewayProcess, choose_gateway, reachable_host, start_gateway
+from fetchd.operator_token import read_digest
 from fetchd.reloading import Reloader
 from fetchd.run_state import (
     CONTROL_FILE,
@@ -30,7 +33,7 @@ from fetchd.run_state import (
 )
 from fetchd.serving import accepts, listen_on, serving
 from fetchd.settings import LoadedConfig, load_again
-from fetchd.tools_tls import tools_tls
+from fetchd.tools_tls import operator_tls, tools_tls
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
@@ -63,7 +66,7 @@ async def installation(
         stack.enter_context(own_state_dir(state_dir))
         tools_socket = listen_on("tools", *config.daemon.endpoint)
         stack.callback(tools_socket.close)
-        operator_socket = listen_on("operator", config.operator.host, config.operator.port)
+        operator_socket = listen_on("operator", *config.operator.endpoint)
         stack.callback(operator_socket.close)
         tools, operator = tools_socket.getsockname()[:2], operator_socket.getsockname()[:2]
 
@@ -85,6 +88,8 @@ async def installation(
             ca_expires=str(gateway.ca["expires"]),
             config_path=str(loaded.path.absolute()) if loaded.path is not None else None,
             tools_tls=config.daemon.listener.tls,
+            operator_tls=config.operator.tls,
+            listener_certificate=config.tls.listener_certificate,
             **_describe_rules(config),
         )
         rules = CurrentRules(Rulebook(config, [port for _, port, _ in gateway.listeners]))
@@ -114,14 +119,27 @@ async def installation(
         context = await stack.enter_async_context(tools_tls(config, state_dir))
         await stack.enter_async_context(serving(tools_app, tools_socket, context))
         is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
+        access = Access(partial(_load_tokens, rules, state_dir), port=operator[1], secure=config.operator.tls)
         operator_app = make_operator_app(
-            is_ready, [_shown(config.operator.host)], reload=reloader.reload, control_secret=control
+            is_ready,
+            [_shown(config.operator.endpoint.host), *config.operator.names],
+            reload=reloader.reload,
+            control_secret=control,
+            access=access,
+            pages=make_pages(access, control),
         )
-        await stack.enter_async_context(serving(operator_app, operator_socket))
+        context = await stack.enter_async_context(operator_tls(config, state_dir))
+        await stack.enter_async_context(serving(operator_app, operator_socket, context))
 
         write_run_state(state_dir, state)
         stack.callback(remove_run_state, state_dir)
         yield Installation(gateway, state, reloader, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+def _load_tokens(rules: CurrentRules, state_dir: Path) -> frozenset[str]:
+    """Digests of the tokens that sign in now. Raises SecretError, OSError."""
+    found = (rules.now.config.operator.token_sha256, read_digest(state_dir))
+    return frozenset(one for one in found if one is not None)
 
 
 def _note_reload(state: RunState, state_dir: Path, loaded: LoadedConfig) -> None:

@@ -40,6 +40,7 @@ class RunState:
 
     tls: which of the listeners speak nothing but TLS; owners: whose they are, "" for nobody's. profiles: name and
     version. agents: name and profile. config_path: the file that a reload reads, absolute; None: there is none.
+    listener_certificate: the operator's own, that listeners of ours show; None: one of our CA.
     """
 
     pid: int
@@ -58,6 +59,8 @@ class RunState:
     profiles: Mapping[str, str] = field(default_factory=dict)
     agents: Mapping[str, str] = field(default_factory=dict)
     reloaded: str | None = None
+    operator_tls: bool = False
+    listener_certificate: str | None = None
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
@@ -79,6 +82,8 @@ class RunState:
             profiles={str(name): str(version) for name, version in document["profiles"].items()},
             agents={str(name): str(profile) for name, profile in document["agents"].items()},
             reloaded=_text_or_none(document["reloaded"]),
+            operator_tls=bool(document["operator_tls"]),
+            listener_certificate=_text_or_none(document["listener_certificate"]),
         )
 
     @property

@@ -48,6 +48,9 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "profile": LazyCommand("fetchd.faces.config_cli", "profile_group", "Show the limits of profiles."),
         "blob": LazyCommand("fetchd.faces.blob_cli", "group", "Get, verify and drop pages that were kept."),
         "receipt": LazyCommand("fetchd.faces.receipt_cli", "group", "List, show and verify receipts."),
+        "operator": LazyCommand(
+            "fetchd.faces.operator_cli", "operator_group", "Sign in at the operator's page: a token, a link."
+        ),
         "audit": LazyCommand("fetchd.faces.audit_cli", "group", "Read and verify the audit log."),
     }
 )

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from fetchd.gateway_process import make_client_context, reachable_host
 from fetchd.run_state import CONTROL_FILE, RunState, SecretError, read_secret
 
-from .operator import RELOAD_PATH
+from .operator_paths import LINK_PATH, RELOAD_PATH
 
 ANSWER_SECONDS: Final = 120.0
 """A reload under way comes first, and each is bounded by what the gateway's workers take."""
@@ -24,27 +25,55 @@ class ControlError(Exception):
 
 def order_reload(state: RunState, state_dir: Path) -> Changes:
     """Have the running installation read its configuration again; what has changed. Raises ControlError."""
+    secret = _read_secret(state_dir)
+    changes: Changes = _order(state, RELOAD_PATH, secret).get("changes", [])
+    return changes
+
+
+def order_link(state: RunState, state_dir: Path) -> str:
+    """A link that signs in once, made by the running installation. Raises ControlError."""
+    document = _order(state, LINK_PATH, _read_secret(state_dir))
+    return f"{render_origin(state)}{document.get('path', '')}"
+
+
+def render_origin(state: RunState) -> str:
+    """Where a browser of this machine finds the operator's page."""
+    host, port = state.operator
+    host = reachable_host(host)
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if state.operator_tls else 'http'}://{shown}:{port}"
+
+
+def _read_secret(state_dir: Path) -> str:
     try:
-        secret = read_secret(state_dir, CONTROL_FILE)
+        return read_secret(state_dir, CONTROL_FILE)
     except (SecretError, OSError) as error:
         raise ControlError(f"the control secret cannot be read: {error}") from None
-    host, port = state.operator
-    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+
+
+def _order(state: RunState, path: str, secret: str) -> Mapping[str, Any]:
+    connection: http.client.HTTPConnection | None = None
     try:
-        connection.request("POST", RELOAD_PATH, headers={"Authorization": f"Bearer {secret}"})
+        connection = _connect(state)
+        connection.request("POST", path, headers={"Authorization": f"Bearer {secret}"})
         answer = connection.getresponse()
         document = json.loads(answer.read(MAX_ANSWER_BYTES))
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise ControlError(f"the operator's listener did not answer: {error}") from None
     finally:
-        connection.close()
-    return _read(answer.status, document)
-
-
-def _read(status: int, document: Any) -> Changes:
+        if connection is not None:
+            connection.close()
     if not isinstance(document, dict):
         raise ControlError("the operator's listener answered something else")
-    if status != 200:
-        raise ControlError(str(document.get("detail", f"HTTP {status}")))
-    changes: Changes = document.get("changes", [])
-    return changes
+    if answer.status != 200:
+        raise ControlError(str(document.get("detail", f"HTTP {answer.status}")))
+    return document
+
+
+def _connect(state: RunState) -> http.client.HTTPConnection:
+    host, port = state.operator
+    host = reachable_host(host)
+    if not state.operator_tls:
+        return http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+    context = make_client_context(state.ca_path, state.listener_certificate)
+    return http.client.HTTPSConnection(host, port, timeout=ANSWER_SECONDS, context=context)

@@ -1,11 +1,12 @@
-"""The operator listener.
+"""The operator listener: what is served there, behind which doors.
 
     GET  /healthz     the process answers
     GET  /readyz      whether the installation serves
     POST /v1/reload   reads the configuration again; Authorization: Bearer and the secret of keys/control-secret
                       → 200 {changes: [...]}, 401 without the secret, 409 and why when everything stays as it was
 
-The audit page and metrics will be served here too; this listener is never meant for agents.
+Everything else (`pages`) is for whoever signed in: the gate stands before every route that is not named open. This
+listener is never meant for agents.
 """
 
 import hmac
@@ -17,14 +18,20 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from fetchd.reloading import Change, ReloadError
 
 from .http_guard import BrowserGuard
+from .operator_access.access import Access
+from .operator_access.gate import Gate
+from .operator_paths import HEALTH_PATH, READY_PATH, RELOAD_PATH
 from .tool_identity import CHALLENGE
 
-RELOAD_PATH: Final = "/v1/reload"
+__all__ = ("NOBODY", "RELOAD_PATH", "has_control_secret", "make_operator_app")
+
+NOBODY: Final = Access(frozenset, port=0, secure=False)
+"""Lets nobody in."""
 
 
 def make_operator_app(
@@ -33,10 +40,14 @@ def make_operator_app(
     *,
     reload: Callable[[], Awaitable[Sequence[Change]]] | None = None,
     control_secret: str = "",
+    access: Access = NOBODY,
+    pages: Sequence[BaseRoute] = (),
+    open_paths: frozenset[str] = frozenset(),
 ) -> Starlette:
     """The ASGI application. is_ready: whether every listener of the gateway accepts clients right now.
 
-    reload: raises ReloadError when everything stays as it was.
+    reload: raises ReloadError when everything stays as it was. pages: further routes, behind the gate but for those
+    in open_paths, which have a check of their own or say nothing of any traffic.
     """
 
     async def health(request: Request) -> Response:
@@ -47,13 +58,7 @@ def make_operator_app(
         return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
 
     async def take_reload(request: Request) -> Response:
-        stated = request.headers.getlist("authorization")
-        if (
-            reload is None
-            or not control_secret
-            or len(stated) != 1
-            or not _is_secret(stated[0], control_secret)
-        ):
+        if reload is None or not has_control_secret(request, control_secret):
             fields = {"WWW-Authenticate": CHALLENGE}
             return _problem(401, "send the secret of keys/control-secret as Bearer token", fields)
         try:
@@ -64,16 +69,24 @@ def make_operator_app(
 
     return Starlette(
         routes=[
-            Route("/healthz", health),
-            Route("/readyz", readiness),
+            Route(HEALTH_PATH, health),
+            Route(READY_PATH, readiness),
             Route(RELOAD_PATH, take_reload, methods=["POST"]),
+            *pages,
         ],
-        middleware=[Middleware(BrowserGuard, hosts=tuple(hosts))],
+        middleware=[
+            Middleware(BrowserGuard, hosts=tuple(hosts)),
+            Middleware(Gate, access=access, open_paths=open_paths),
+        ],
     )
 
 
-def _is_secret(stated: str, secret: str) -> bool:
-    scheme, _, rest = stated.partition(" ")
+def has_control_secret(request: Request, secret: str) -> bool:
+    """Whether a request comes from a command of this installation."""
+    stated = request.headers.getlist("authorization")
+    if not secret or len(stated) != 1:
+        return False
+    scheme, _, rest = stated[0].partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(
         rest.strip().encode("utf-8", "surrogateescape"), secret.encode()
     )

@@ -39,7 +39,7 @@ def render_start(
     rows = [
         *gateways,
         ("tools", render_url(*state.tools, state.tools_tls), tools),
-        ("operator", render_url(*state.operator), "/healthz /readyz"),
+        ("operator", render_url(*state.operator, state.operator_tls), "sign in with: fetchd operator link"),
         ("workers", str(state.workers), ""),
         ("config", state.config, ""),
         *([("agents", str(len(state.agents)), "fetchd agent list")] if state.agents else []),
@@ -94,7 +94,7 @@ def render_status(state: RunState, state_dir: Path, accepting: Mapping[str, bool
             for (h, p, n), tls, owner in zip(state.listeners, secure, owners, strict=True)
         ),
         ("tools", *shown(*state.tools, state.tools_tls), ""),
-        ("operator", *shown(*state.operator), ""),
+        ("operator", *shown(*state.operator, state.operator_tls), ""),
         ("workers", str(state.workers), "", ""),
         ("config", state.config, reloaded, ""),
         *(("profile", name, f"version {version}", "") for name, version in state.profiles.items()),

@@ -1,0 +1,57 @@
+"""Numbers and times as people read them."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+MICRO: Final = 1_000_000
+
+
+def show_time(micros: int) -> str:
+    """2026-01-31 12:00:00.123 UTC."""
+    moment = datetime.fromtimestamp(micros / MICRO, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def show_machine_time(micros: int) -> str:
+    """RFC 3339, for the datetime of a time element."""
+    return (
+        datetime.fromtimestamp(micros / MICRO, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def show_bytes(number: int | None) -> str:
+    """1.5 MiB."""
+    if number is None:
+        return ""
+    size = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def show_ms(number: float | None) -> str:
+    """12.3 ms, or 1.23 s."""
+    if number is None:
+        return ""
+    return f"{number / 1000:.2f} s" if number >= 1000 else f"{number:.1f} ms"
+
+
+def show_count(number: int) -> str:
+    """12,345."""
+    return f"{number:,}"
+
+
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "time": show_time,
+        "machine_time": show_machine_time,
+        "bytes": show_bytes,
+        "ms": show_ms,
+        "count": show_count,
+    }
+)
+"""By their names in templates. `count` shadows Jinja's own, which is `length` too."""
