@@ -117,17 +117,17 @@ def test_probes_reach_health_by_address_and_by_name(up: Installed, host: str, st
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_agents_do_not_reach_it_by_way_of_the_gateway(up: Installed, scheme: str) -> None:
     """Whatever a profile excepts; the same exception lets another server of this machine through."""
-    with open_connection(up.gateway) as connection:
+    with open_connection(*up.gateway) as connection:
         answer = connection.get(f"{scheme}://localhost:{up.port}/healthz", host=f"localhost:{up.port}")
     assert (answer.status, answer.header("Fetchd-Rule")) == (403, "no-allowed-address")
-    with open_connection(up.gateway) as connection:
+    with open_connection(*up.gateway) as connection:
         other = connection.get(f"http://localhost:{up.origin.port}/", host=f"localhost:{up.origin.port}")
     assert other.status == 200
 
 
 def test_it_does_not_speak_plainly(up: Installed) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", up.port, timeout=PATIENCE)
+    connection.request("GET", "/healthz")
     with pytest.raises((http.client.HTTPException, ConnectionError)):
-        connection.request("GET", "/healthz")
         connection.getresponse()
     connection.close()
