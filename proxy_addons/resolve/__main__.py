@@ -43,7 +43,7 @@ def render_judged(judged: Judged) -> dict[str, object]:
 def select_own_addresses(config: Config) -> OwnAddresses:
     """This machine's addresses and what a gateway of this configuration would listen on."""
     listeners = [one.endpoint for one in (*config.gateway.listeners, config.daemon.listener)]
-    return OwnAddresses(Listener(host, port) for host, port in (*listeners, config.operator))
+    return OwnAddresses(Listener(host, port) for host, port in (*listeners, config.operator.endpoint))
 
 
 def select_nameservers(config: Config) -> tuple[Nameserver, ...]:
