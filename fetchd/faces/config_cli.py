@@ -37,7 +37,7 @@ def render_config(config: Config) -> str:
         ("listens on", "profile", "for"),
         *((str(one.endpoint), one.profile, "gateway") for one in config.gateway.listeners),
         (str(config.daemon.endpoint), config.daemon.profile, "tools"),
-        (str(config.operator), "", "operator"),
+        (str(config.operator.endpoint), "", "operator"),
     ]
     settings = [
         ("workers", str(config.gateway.workers or "one for each core")),
