@@ -110,7 +110,7 @@ def test_the_configuration_knows_the_agent_by_its_address_and_nobody_else_of_the
     assert addresses["gateway"] not in sources
     assert all(address in subnet for address in addresses.values())
     assert sources.issubset(netaddr.IPSet([subnet]))
-    assert loaded.config.operator.host == "127.0.0.1"
+    assert loaded.config.operator.endpoint.host == "127.0.0.1"
 
 
 # -- the image

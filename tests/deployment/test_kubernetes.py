@@ -160,4 +160,4 @@ def test_the_configuration_is_valid_and_its_agent_shut_out_until_it_has_a_token(
     loaded = load_config(path, {})
 
     assert loaded.config.agents["bot"].token_sha256 == "0" * 64
-    assert loaded.config.operator.host == "127.0.0.1"
+    assert loaded.config.operator.endpoint.host == "127.0.0.1"
