@@ -108,6 +108,20 @@ def rotate(name: str, form: str | None, state_dir: Path | None, config_path: Pat
     _print_token(f"agent {name} has another token", name, token, form, edit, loaded, told)
 
 
+@agent_group.command(name="set")
+@click.argument("name")
+@click.option("--profile", "profile_name", metavar="NAME", required=True, help="What judges the agent.")
+@state_dir_option
+@config_option
+def set_profile(name: str, profile_name: str, state_dir: Path | None, config_path: Path | None) -> None:
+    """Have another profile judge agent NAME, from its next request on; its token stays."""
+    with _editing(state_dir, config_path) as edit:
+        changed = edit.stored.having(name, {**edit.find(name), "profile": profile_name})
+        edit.check(changed, added=name, profile=profile_name)
+        told = edit.commit(changed)
+    click.echo(f"agent {name} has profile {profile_name}{'' if told else '; nothing runs'}")
+
+
 @agent_group.command()
 @click.argument("name")
 @state_dir_option

@@ -51,7 +51,9 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         "operator": LazyCommand(
             "fetchd.faces.operator_cli", "operator_group", "Sign in at the operator's page: a token, a link."
         ),
-        "audit": LazyCommand("fetchd.faces.audit_cli", "group", "Read and verify the audit log."),
+        "audit": LazyCommand(
+            "fetchd.faces.audit_commands", "group", "Read, verify and learn from the audit log."
+        ),
     }
 )
 """In the order of the list; one whose module is not part of this build is left out."""

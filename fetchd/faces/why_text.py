@@ -92,8 +92,8 @@ def render_json(explanation: Explanation) -> str:
         "searches": [_members(line) for line in story.searches],
         "omitted_lines": story.omitted,
         "hypothetical": explanation.hypothetical,
-        "remedy": _remedy_document(explanation.remedy),
-        "credentials": _remedy_document(explanation.credentials),
+        "remedy": remedy_document(explanation.remedy),
+        "credentials": remedy_document(explanation.credentials),
     }
     return json.dumps(document).replace("\x7f", "\\u007f")
 
@@ -236,16 +236,16 @@ def _render_remedies(explanation: Explanation, loaded: LoadedConfig | None) -> l
     parts = []
     if (remedy := explanation.remedy) is not None:
         begin = "It was let through, for the profile only reports. " if explanation.hypothetical else ""
-        parts.append(begin + _render_remedy(remedy, "To allow it", file))
+        parts.append(begin + render_remedy(remedy, "To allow it", file))
     if (remedy := explanation.credentials) is not None:
         parts.append(
             "The origin asked for a login. If the agent sent one, it was removed.\n"
-            + _render_remedy(remedy, "To let it through", file)
+            + render_remedy(remedy, "To let it through", file)
         )
     return parts
 
 
-def _render_remedy(remedy: Remedy, purpose: str, file: str) -> str:
+def render_remedy(remedy: Remedy, purpose: str, file: str) -> str:
     text = escape_text(remedy.text)
     match remedy.reach:
         case Reach.NEVER:
@@ -281,7 +281,7 @@ def _toml_line(change: Change) -> str:
     return line if line.isprintable() else escape_text(line)
 
 
-def _remedy_document(remedy: Remedy | None) -> Mapping[str, object] | None:
+def remedy_document(remedy: Remedy | None) -> Mapping[str, object] | None:
     if remedy is None:
         return None
     return {

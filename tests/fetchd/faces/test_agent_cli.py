@@ -109,6 +109,19 @@ def test_rotate_gives_another_token_and_keeps_the_rest(folder: Path) -> None:
     assert kept(folder)["bot"] == {**before, "token_sha256": digest_token(new[0])}
 
 
+def test_set_puts_another_profile_in_place_and_keeps_the_rest(folder: Path) -> None:
+    token = add("bot", "--source", "10.0.0.7")
+    before = kept(folder)["bot"]
+    done = run("set", "bot", "--profile", "news")
+    assert (done.exit_code, done.output) == (0, "agent bot has profile news; nothing runs\n")
+    assert kept(folder)["bot"] == {**before, "profile": "news"}
+    assert kept(folder)["bot"]["token_sha256"] == digest_token(token)
+    wrong = run("set", "bot", "--profile", "newss")
+    assert wrong.exit_code == 2 and "did you mean news?" in wrong.output
+    assert run("set", "written", "--profile", "news").exit_code == 2
+    assert kept(folder)["bot"]["profile"] == "news"
+
+
 def test_revoke_removes_it_and_its_name_can_be_used_again(folder: Path) -> None:
     add("bot")
     assert run("revoke", "bot").output == "agent bot revoked; nothing runs\n"

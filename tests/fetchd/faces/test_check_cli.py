@@ -20,6 +20,8 @@ from tests.kit.corpora import REPOSITORY, corpora
 from tests.kit.dns import ScriptedDns
 
 KEYS = ["url", "verdict", "rule", "message", "failure", "host", "port"]
+MORE = ["method", "profile", "policy", "mode", "checks", "remedy"]
+"""How it came about, for one URL alone."""
 BROKEN_PUNYCODE = {"https://xn--/", "https://xn--a/"}
 """The newest URL standard lets these labels through as they stand; refusing them is stricter."""
 
@@ -61,8 +63,8 @@ def test_one_url_as_json(row):
     url, rule, *rest = row
     result = run("--json", "--", url)
     found = json.loads(result.stdout)
-    assert list(found) == KEYS
-    assert list(found.values()) == [url, "refused" if rule else "allowed", rule, *rest]
+    assert list(found) == [*KEYS, *MORE]
+    assert [found[key] for key in KEYS] == [url, "refused" if rule else "allowed", rule, *rest]
     assert result.exit_code == (1 if rule else 0)
 
 
@@ -75,17 +77,19 @@ def test_lines_give_the_same_and_status_0():
 def test_text_for_people_shows_no_credentials_and_no_query():
     result = run("https://user:secret@10.1/a?token=x#f")
     version = DEFAULT_PROFILE.version
-    assert result.stdout == (
+    assert result.stdout.partition("\n\n")[0] == (
         "verdict  refused\n"
         "url      https://10.0.0.1/a\n"
         "rule     userinfo\n"
         "message  url must not contain userinfo\n"
         "failure  hard\n"
-        f"policy   default@{version}\n"
+        f"policy   default@{version}"
     )
+    assert "secret" not in result.stdout and "token" not in result.stdout
     assert result.exit_code == 1
     allowed = run("https://example.com/?q")
-    assert allowed.stdout == f"verdict  allowed\nurl      https://example.com/\npolicy   default@{version}\n"
+    verdict = f"verdict  allowed\nurl      https://example.com/\npolicy   default@{version}"
+    assert allowed.stdout.partition("\n\n")[0] == verdict
     assert allowed.exit_code == 0
 
 
@@ -253,7 +257,7 @@ def test_resolve_asks_dns_for_what_is_admitted_and_nothing_else():
         result = run(*options, "https://inside.example./x")
         assert result.exit_code == 1
         one = json.loads(result.stdout)
-        assert list(one) == [*KEYS, "addresses", "dropped"]
+        assert list(one) == [*KEYS, "addresses", "dropped", *MORE]
         assert (one["rule"], one["failure"]) == ("no-allowed-address", "hard")
         assert one["dropped"] == [{"address": "10.0.0.1", "range": "10.0.0.0/8"}]
 
@@ -285,3 +289,91 @@ def test_a_rule_that_is_only_monitored_is_said(tmp_path):
     )
     assert json.loads(run("--json", "https://a.example/", *arguments).stdout)["would_refuse"] == "host"
     assert "would_refuse" not in json.loads(run("--json", "https://b.example/", *arguments).stdout)
+
+
+# ------------------------------------------------------------------------------------------------ explanation
+
+LISTS = """
+[profiles.lists]
+methods = ["GET", "POST"]
+allow_hosts = ["*.example.com", "docs.rs:443"]
+deny_hosts = ["bad.example.com"]
+[agents.bot]
+profile = "lists"
+"""
+WILD = "*.example.com of allow_hosts matches"
+EXPLAINED = [
+    # url, method, number of the check that refuses (None: allowed), its text or that of the last
+    ("https://a.example.com/", "GET", None, WILD),
+    ("https://docs.rs/", "POST", None, "docs.rs:443 of allow_hosts matches"),
+    ("https://docs.rs:80/", "GET", 7, "none of 2 patterns of allow_hosts matches"),
+    ("https://bad.example.com/", "GET", 7, f"bad.example.com of deny_hosts matches, though {WILD}"),
+    ("https://a.example.com/", "PUT", 6, "PUT is not one of GET, POST"),
+    ("https://10.1/", "GET", 5, "10.0.0.1 is an IP address"),
+    ("https://a.example.com:99/", "PUT", 4, "99 is not one of 80, 443"),
+    ("https://u@a.example.com/", "GET", 3, "the URL has a user name or password"),
+    ("ftp://a.example.com/", "GET", 2, "ftp is not one of https"),
+    ("a.example.com", "GET", 1, "not an absolute URL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "method", "number", "text"), EXPLAINED)
+def test_each_check_is_told_and_the_one_that_refuses(url, method, number, text):
+    result = run("--config", write_config(LISTS), "--profile", "lists", "--method", method, "--json", url)
+    found = json.loads(result.stdout)
+    checks = found["checks"]
+    assert [one["number"] for one in checks] == [1, 2, 3, 4, 5, 6, 7]
+    passed = 7 if number is None else number - 1
+    standings = ["passes"] * passed + ["refuses"] * (number is not None)
+    standings += ["not reached"] * (7 - len(standings))
+    assert [one["standing"] for one in checks] == standings
+    assert checks[(number or 7) - 1]["text"] == text
+    assert found["rule"] == (None if number is None else checks[number - 1]["rule"])
+    assert (found["remedy"] is None) == (number is None)
+
+
+def test_what_would_allow_it_does():
+    import tomllib
+
+    refused = run("--config", write_config(LISTS), "--profile", "lists", "--json", "https://docs.rs:80/")
+    remedy = json.loads(refused.stdout)["remedy"]
+    changed = tomllib.loads("\n".join(remedy["toml"]))["profiles"]["lists"]["allow_hosts"]
+    mended = LISTS.replace('["*.example.com", "docs.rs:443"]', json.dumps(changed))
+    assert run("--config", write_config(mended), "--profile", "lists", "https://docs.rs:80/").exit_code == 0
+    text = run("--config", write_config(LISTS), "--profile", "lists", "https://docs.rs:80/").stdout
+    assert f"allow_hosts = {json.dumps(changed)}" in text
+
+
+def test_an_agent_s_own_profile():
+    config = write_config(LISTS)
+    found = json.loads(run("--config", config, "--agent", "bot", "--json", "https://docs.rs/").stdout)
+    assert (found["profile"], found["verdict"]) == ("lists", "allowed")
+    nobody = run("--config", config, "--agent", "bto", "https://docs.rs/")
+    assert (nobody.exit_code, nobody.stderr) == (2, "Error: there is no agent bto; did you mean bot?\n")
+    both = run("--config", config, "--agent", "bot", "--profile", "lists", "https://docs.rs/")
+    assert both.exit_code == 2 and "--agent or --profile" in both.stderr
+
+
+def test_what_is_only_reported_is_told_as_such_and_the_next_check_is_reached():
+    config = write_config('[profiles.watch]\nmode = "monitor"\nmethods = ["HEAD"]\nallow_hosts = []\n')
+    found = json.loads(run("--config", config, "--profile", "watch", "--json", "https://a.example/").stdout)
+    assert [one["standing"] for one in found["checks"]] == ["passes"] * 5 + ["reports"] * 2
+    assert found["checks"][6]["text"] == "allow_hosts is empty"
+    assert found["remedy"]["set"] == {"allow_hosts": ["a.example"], "methods": ["GET", "HEAD"]}
+
+
+def test_a_method_that_may_have_a_body_says_how_large():
+    config = write_config('[profiles.p]\nmethods = ["POST"]\n')
+    lines = run("--config", config, "--profile", "p", "--method", "POST", "https://a.example/").stdout
+    assert "note: a body is refused by rule request-cap: request_body is false" in lines
+
+
+@given(st.text(), st.text(max_size=9))
+def test_the_ladder_in_words_agrees_with_the_verdict(url, method):
+    from proxy_addons.policy.admission import decide_url
+    from proxy_addons.policy.explaining import Standing, explain_ladder
+
+    admission = decide_url(url, method, DEFAULT_PROFILE)
+    steps = explain_ladder(admission.target, method, DEFAULT_PROFILE)
+    refusing = [step.rule for step in steps if step.standing is Standing.REFUSES]
+    assert refusing == ([admission.verdict.rule] if admission.verdict.refused else [])
