@@ -6,18 +6,21 @@ daemon's secret towards it; the rest is made here and closed in reverse order.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
+from proxy_addons.policy.config_search import SearchConfig
 
 from .extract.pool import ProcessExtractor
 from .extract.slicer import FileSlicer
 from .fetch import WebFetch
 from .page_read import PageReader
+from .search.composition import open_web_search
+from .search.searching import WebSearch
 from .store import PageStore, open_page_store
 from .transport.proxied import ProxiedTransport
 
@@ -58,16 +61,23 @@ class DaemonTools:
 
     web_fetch: WebFetch
     page_reader: PageReader
+    web_search: WebSearch
     store: PageStore
 
 
 @asynccontextmanager
 async def open_tools(
-    gateway: GatewayHandle, log: AuditLog, state_dir: Path, max_bytes: int, *, tidy: bool = True
+    gateway: GatewayHandle,
+    log: AuditLog,
+    state_dir: Path,
+    max_bytes: int,
+    search: Callable[[], SearchConfig] = SearchConfig,
+    *,
+    tidy: bool = True,
 ) -> AsyncIterator[DaemonTools]:
-    """Both tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
+    """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
-    max_bytes, tidy: see `open_page_store`.
+    max_bytes, tidy: see `open_page_store`. search: see `open_web_search`.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
@@ -81,7 +91,8 @@ async def open_tools(
         warming = asyncio.create_task(extractor.warm_up())
         stack.push_async_callback(asyncio.wait, [warming])  # see open_web_fetch
         reader = PageReader(transport, slicer, store, log)
-        yield DaemonTools(WebFetch(transport, extractor, log), reader, store)
+        web_search = await stack.enter_async_context(open_web_search(search, log))
+        yield DaemonTools(WebFetch(transport, extractor, log), reader, web_search, store)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -105,7 +105,9 @@ async def installation(
         hops = choose_gateway(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
-        parts = await stack.enter_async_context(open_tools(hops, log, state_dir, config.store_max_bytes))
+        parts = await stack.enter_async_context(
+            open_tools(hops, log, state_dir, config.store_max_bytes, lambda: rules.now.config.search)
+        )
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
         tools_app = await stack.enter_async_context(
             open_tools_app(
@@ -113,6 +115,7 @@ async def installation(
                 rules,
                 names,
                 page_reader=parts.page_reader,
+                web_search=parts.web_search,
                 store=parts.store,
             )
         )

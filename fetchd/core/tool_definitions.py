@@ -12,6 +12,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from fetchd.search.arguments import MAX_COUNT, MAX_DOMAINS, MAX_QUERY, MAX_TEXT
+from fetchd.search.interface import Freshness, SafeSearch
 from proxy_addons.policy.limits import MAX_CHARS
 from proxy_addons.policy.reading import MAX_ALLOWLIST
 
@@ -31,10 +33,11 @@ class JsonType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument. maximum: the highest value that means something; a larger one is lowered to it.
+    """One argument. maximum: the highest value that means something; a larger one is lowered to it, or, where the
+    parameter is strict, refused.
 
     choices: the only values of a string. default: what stands for null, where that is not null. most: entries of an
-    array.
+    array. longest: characters of a string that is not blank.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Parameter:
     pattern: str | None = None
     default: object = None
     most: int | None = None
+    longest: int | None = None
+    strict: bool = False
 
     def limits(self) -> Schema:
         """What its values are held to, beside their type."""
@@ -61,6 +66,8 @@ class Parameter:
             row["items"] = {"type": "string"}
         if self.most is not None:
             row["maxItems"] = self.most
+        if self.longest is not None:
+            row |= {"minLength": 1, "maxLength": self.longest}
         return row
 
 
@@ -98,7 +105,9 @@ class ToolDefinition:
             row |= parameter.limits()
             if parameter.choices and not parameter.required:
                 row["enum"] = [*parameter.choices, None]
-            if parameter.default is not None:
+            if parameter.strict:
+                row["maximum"] = parameter.maximum
+            elif parameter.default is not None:
                 row["default"] = parameter.default
             elif parameter.maximum is not None:
                 row["default"] = parameter.maximum
@@ -168,7 +177,44 @@ PAGE_READ: Final = ToolDefinition(
     closed=True,
 )
 
-TOOLS: Final[Sequence[ToolDefinition]] = (WEB_FETCH, PAGE_READ)
+WEB_SEARCH: Final = ToolDefinition(
+    name="web_search",
+    description="Search the web and return a list of results (title, url, description).",
+    parameters=(
+        Parameter("query", JsonType.STRING, "What to search for.", required=True, longest=MAX_QUERY),
+        Parameter(
+            "count",
+            JsonType.INTEGER,
+            "Maximum number of results.",
+            minimum=1,
+            maximum=MAX_COUNT,
+            strict=True,
+        ),
+        Parameter(
+            "freshness",
+            JsonType.STRING,
+            "Only results from the past day (pd), week (pw), month (pm) or year (py).",
+            choices=tuple(Freshness),
+        ),
+        Parameter("country", JsonType.STRING, "Country code to target, such as us.", longest=MAX_TEXT),
+        Parameter("search_lang", JsonType.STRING, "Language code, such as en.", longest=MAX_TEXT),
+        Parameter("safesearch", JsonType.STRING, "SafeSearch level.", choices=tuple(SafeSearch)),
+        Parameter(
+            "include_domains",
+            JsonType.STRINGS,
+            "Keep only results from these hostnames.",
+            most=MAX_DOMAINS,
+        ),
+        Parameter(
+            "exclude_domains", JsonType.STRINGS, "Drop results from these hostnames.", most=MAX_DOMAINS
+        ),
+    ),
+    read_only=True,
+    open_world=True,
+    closed=True,
+)
+
+TOOLS: Final[Sequence[ToolDefinition]] = (WEB_FETCH, PAGE_READ, WEB_SEARCH)
 
 
 def render_mcp(tool: ToolDefinition) -> Schema:

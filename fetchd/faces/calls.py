@@ -5,9 +5,10 @@ from typing import Final
 
 from fetchd.core.caller import Caller
 from fetchd.core.progress import FetchProgress
-from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, WEB_SEARCH
 from fetchd.fetch import FetchResult, WebFetch
 from fetchd.page_read import PageReader, ReadOutcome
+from fetchd.search.searching import SearchResult, WebSearch
 from fetchd.turns import BusyError, Turns
 from proxy_addons.policy.reading import DEFAULT_READ_BYTES
 
@@ -33,13 +34,15 @@ class ToolNotAllowedError(Exception):
 class Calls:
     """The tools, bounded. share: see SHARE; 1 where one caller is all there is.
 
-    page_reader: None where pages are not read. ceiling: bytes of a page that is read, asked for at each call.
+    page_reader, web_search: None where that is not done. ceiling: bytes of a page that is read, asked for at each
+    call.
     """
 
     def __init__(
         self,
         web_fetch: WebFetch,
         page_reader: PageReader | None = None,
+        web_search: WebSearch | None = None,
         *,
         ceiling: Callable[[], int] = lambda: DEFAULT_READ_BYTES,
         max_calls: int = MAX_CALLS,
@@ -48,6 +51,7 @@ class Calls:
     ) -> None:
         self._web_fetch: Final = web_fetch
         self._page_reader: Final = page_reader
+        self._web_search: Final = web_search
         self._ceiling: Final = ceiling
         self._turns: Final = Turns(max_calls, max_waiting, share)
 
@@ -65,7 +69,12 @@ class Calls:
     @property
     def tools(self) -> frozenset[str]:
         """The names of what is served here."""
-        return frozenset({WEB_FETCH.name} | ({PAGE_READ.name} if self._page_reader is not None else set()))
+        served = {
+            WEB_FETCH.name: self._web_fetch,
+            PAGE_READ.name: self._page_reader,
+            WEB_SEARCH.name: self._web_search,
+        }
+        return frozenset(name for name, tool in served.items() if tool is not None)
 
     async def page_read(
         self,
@@ -79,6 +88,19 @@ class Calls:
             raise ToolNotAllowedError(PAGE_READ.name, caller.profile.name)
         async with self._turns.turn(caller.agent):
             return await self._page_reader.call(arguments, caller, self._ceiling(), progress)
+
+    async def web_search(
+        self,
+        arguments: str | bytes | Mapping[str, object],
+        caller: Caller,
+        progress: FetchProgress | None = None,
+    ) -> SearchResult:
+        """One call, when its turn has come; see `WebSearch.call`. Raises ToolNotAllowedError, BusyError."""
+        require_tool(WEB_SEARCH.name, caller)
+        if self._web_search is None:
+            raise ToolNotAllowedError(WEB_SEARCH.name, caller.profile.name)
+        async with self._turns.turn(caller.agent):
+            return await self._web_search.call(arguments, caller, progress)
 
 
 def require_tool(tool: str, caller: Caller) -> None:

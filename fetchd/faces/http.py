@@ -3,6 +3,7 @@
     POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, ...}, or a problem document with `kind`
     GET  /v1/blobs/{digest}    the body of a page that the calling agent has read
     POST /v1/tools/page_read   the same way → 200 {provider_operation, trust, ...}, or a problem document with `code`
+    POST /v1/tools/web_search  the same way → 200 {text, trust, urls, ...}, or a problem document with `kind`
     GET  /openapi.json         what is accepted and answered, exactly; /docs is the same for people
     GET  /healthz              the process answers
          /mcp                  the same tools for MCP clients
@@ -27,9 +28,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from fetchd.core.caller import Caller
-from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, WEB_SEARCH
 from fetchd.fetch import WebFetch
 from fetchd.page_read import PageReader
+from fetchd.search.searching import WebSearch
 from fetchd.store import PageStore
 from proxy_addons.policy.rulebook import CurrentRules
 
@@ -44,10 +46,18 @@ from .calls import (
     require_tool,
 )
 from .http_guard import BrowserGuard
-from .openapi import MAX_ARGUMENT_BYTES, PAGE_READ_PATH, PROBLEM_TYPE, WEB_FETCH_PATH, make_document
+from .openapi import (
+    MAX_ARGUMENT_BYTES,
+    PAGE_READ_PATH,
+    PROBLEM_TYPE,
+    WEB_FETCH_PATH,
+    WEB_SEARCH_PATH,
+    make_document,
+)
 from .openapi_page import PAGE_FIELDS, render_page
 from .read_results import render_read, render_read_problem
 from .results import render_problem, render_result
+from .search_results import render_search, render_search_problem
 from .tool_identity import CALLER, ToolIdentity
 
 _SENT_AT_ONCE: Final = 256 << 10
@@ -60,6 +70,7 @@ async def open_tools_app(
     hosts: Iterable[str] = (),
     *,
     page_reader: PageReader | None = None,
+    web_search: WebSearch | None = None,
     store: PageStore | None = None,
     max_calls: int = MAX_CALLS,
     max_waiting: int = MAX_WAITING,
@@ -73,6 +84,7 @@ async def open_tools_app(
     calls = Calls(
         web_fetch,
         page_reader,
+        web_search,
         ceiling=lambda: rules.now.config.read_max_bytes,
         max_calls=max_calls,
         max_waiting=max_waiting,
@@ -96,6 +108,7 @@ def make_app(
         Route("/docs", _docs, methods=["GET"]),
         Route(WEB_FETCH_PATH, _Tools(calls).web_fetch, methods=["POST"]),
         Route(PAGE_READ_PATH, _Tools(calls).page_read, methods=["POST"]),
+        Route(WEB_SEARCH_PATH, _Tools(calls).web_search, methods=["POST"]),
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
@@ -138,6 +151,15 @@ class _Tools:
             document = render_read_problem(outcome.failure, outcome.fetch_id)
             return _json(document, int(str(document["status"])), PROBLEM_TYPE)
         return _pieces(await asyncio.to_thread(render_read, outcome))
+
+    async def web_search(self, request: Request) -> Response:
+        result = await _run(request, WEB_SEARCH.name, self._calls.web_search)
+        if isinstance(result, Response):
+            return result
+        if result.failure is not None:
+            document = render_search_problem(result)
+            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
+        return _json(render_search(result, request.scope[CALLER]))
 
 
 async def _find_reader(request: Request) -> str | Response:
@@ -207,6 +229,8 @@ async def _index(request: Request) -> Response:
                 "web_fetch": f"POST {WEB_FETCH_PATH} with a JSON object: url, max_chars, raw",
                 "page_read": f"POST {PAGE_READ_PATH} with a JSON object: url, allowlist, extract, link_text,"
                 " known_digest",
+                "web_search": f"POST {WEB_SEARCH_PATH} with a JSON object: "
+                + ", ".join(parameter.name for parameter in WEB_SEARCH.parameters),
             },
             "blobs": "GET /v1/blobs/{digest}, the body of a page that was read",
             "mcp": "/mcp",

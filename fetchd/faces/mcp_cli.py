@@ -74,7 +74,7 @@ async def _serve(settings: FetchSettings, read_from: int, write_to: int) -> None
         async with open_reading(settings) as tools:
             ceiling = settings.loaded.config.read_max_bytes
             calls = Calls(
-                tools.web_fetch, tools.page_reader, ceiling=lambda: ceiling, share=1
+                tools.web_fetch, tools.page_reader, tools.web_search, ceiling=lambda: ceiling, share=1
             )  # nobody else is here
             await serve_stdio(make_server(calls, settings.caller), read_from, write_to)
     except asyncio.CancelledError:

@@ -34,9 +34,10 @@ from mcp_types import (
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import render_envelope
 from fetchd.core.progress import FetchProgress
-from fetchd.core.tool_definitions import PAGE_READ, TOOLS, render_mcp
+from fetchd.core.tool_definitions import PAGE_READ, TOOLS, WEB_SEARCH, render_mcp
 from fetchd.fetch import FetchResult, fresh_nonce
 from fetchd.page_read import ReadOutcome
+from fetchd.search.searching import SearchResult
 
 from .calls import BusyError, Calls
 from .read_results import render_packet_json
@@ -139,6 +140,18 @@ def render_read_result(outcome: ReadOutcome) -> CallToolResult:
     return CallToolResult(content=[content], is_error=failure is not None, _meta=meta)
 
 
+def render_search_result(result: SearchResult) -> CallToolResult:
+    """A finished search. A provider has no way into `_meta`."""
+    failure = result.failure
+    text = result.text if failure is None else render_envelope(result.text, fresh_nonce())
+    meta: dict[str, object] = {"fetchd/fetch_id": result.fetch_id}
+    if failure is not None:
+        meta |= {"fetchd/failure": "hard", "fetchd/kind": failure.kind.value, "fetchd/rule": None}
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], is_error=failure is not None, _meta=meta
+    )
+
+
 class _Tools:
     """The handlers."""
 
@@ -162,6 +175,9 @@ class _Tools:
                 read = self._calls.page_read(arguments, caller, progress)
                 outcome = await self._watch(context, read, progress)
                 return await asyncio.to_thread(render_read_result, outcome)
+            if params.name == WEB_SEARCH.name:
+                search = self._calls.web_search(arguments, caller, progress)
+                return render_search_result(await self._watch(context, search, progress))
             fetch = self._calls.web_fetch(arguments, caller, progress)
             return render_call_result(await self._watch(context, fetch, progress))
         except BusyError as error:

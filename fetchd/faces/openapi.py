@@ -9,12 +9,13 @@ from typing import Final
 
 from fetchd.core.failures import FailureKind
 from fetchd.core.header import Extraction
-from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, Schema
+from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, WEB_SEARCH, Schema
 from proxy_addons.policy.limits import MIB
 from proxy_addons.policy.verdicts import Rule
 from proxy_addons.policy.wire import PROBLEM_URI
 
 from .openapi_parts import (
+    ENVELOPE_PATTERN,
     FETCH_ID,
     NULL,
     PROBLEM_TYPE,
@@ -27,14 +28,25 @@ from .openapi_parts import (
     reference,
 )
 from .openapi_read import PAGE_READ_PATH, page_read_operation, read_failure_schema, read_schema
+from .openapi_search import (
+    WEB_SEARCH_PATH,
+    search_failure_schema,
+    search_schema,
+    web_search_operation,
+)
 from .results import KIND_STATUSES, TRUST
 
-__all__ = ("MAX_ARGUMENT_BYTES", "PAGE_READ_PATH", "PROBLEM_TYPE", "WEB_FETCH_PATH", "make_document")
+__all__ = (
+    "MAX_ARGUMENT_BYTES",
+    "PAGE_READ_PATH",
+    "PROBLEM_TYPE",
+    "WEB_FETCH_PATH",
+    "WEB_SEARCH_PATH",
+    "make_document",
+)
 
 WEB_FETCH_PATH: Final = "/v1/tools/web_fetch"
 MAX_ARGUMENT_BYTES: Final = MIB
-
-ENVELOPE_PATTERN: Final = r"^<untrusted_input_[0-9a-f]{32,}>\n[\s\S]*\n</untrusted_input_[0-9a-f]{32,}>$"
 
 _DESCRIPTION: Final = (
     "Tools for AI agents. What they return was written by strangers on the web: `text` is wrapped in "
@@ -58,6 +70,7 @@ def make_document() -> Schema:
         "paths": {
             WEB_FETCH_PATH: {"post": _web_fetch()},
             PAGE_READ_PATH: {"post": page_read_operation()},
+            WEB_SEARCH_PATH: {"post": web_search_operation()},
             "/healthz": {"get": _plain("health", "Whether the process answers", {"status": {"const": "ok"}})},
             "/openapi.json": {"get": _plain("openapi", "This document", {"openapi": STRING})},
             "/docs": {"get": _page()},
@@ -69,6 +82,9 @@ def make_document() -> Schema:
                 "ReadArguments": PAGE_READ.accepted_schema(),
                 "Read": read_schema(),
                 "ReadFailure": read_failure_schema(),
+                "SearchArguments": WEB_SEARCH.accepted_schema(),
+                "Search": search_schema(),
+                "SearchFailure": search_failure_schema(),
                 "Page": _page_schema(),
                 "SoftFailure": _soft_failure_schema(),
                 "HardFailure": _hard_failure_schema(),

@@ -9,6 +9,8 @@ from .calls import RETRY_SECONDS
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
+ENVELOPE_PATTERN: Final = r"^<untrusted_input_[0-9a-f]{32,}>\n[\s\S]*\n</untrusted_input_[0-9a-f]{32,}>$"
+
 STRING: Final[Schema] = {"type": "string"}
 NULL: Final[Schema] = {"type": "null"}
 FETCH_ID: Final[Schema] = {

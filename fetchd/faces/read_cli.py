@@ -52,7 +52,12 @@ async def open_reading(settings: FetchSettings) -> AsyncIterator[DaemonTools]:
         ) as gateway,
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
         open_tools(
-            gateway, log, settings.state_dir, settings.loaded.config.store_max_bytes, tidy=False
+            gateway,
+            log,
+            settings.state_dir,
+            settings.loaded.config.store_max_bytes,
+            lambda: settings.loaded.config.search,
+            tidy=False,
         ) as tools,
     ):
         yield tools

@@ -20,7 +20,7 @@ KIND_STATUSES: Final[Mapping[FailureKind, int]] = MappingProxyType(
 )
 """SPEC 3: the HTTP status of a hard failure."""
 
-_TITLES: Final[Mapping[FailureKind, str]] = MappingProxyType(
+TITLES: Final[Mapping[FailureKind, str]] = MappingProxyType(
     {
         FailureKind.INVALID_ARGUMENTS: "Invalid arguments",
         FailureKind.TRANSPORT: "Transport failed",
@@ -53,7 +53,7 @@ def render_problem(failure: ToolFailure, fetch_id: str) -> dict[str, object]:
     uri = f"{PROBLEM_URI}{failure.rule.value}" if failure.rule is not None else f"urn:fetchd:failure:{kind}"
     return {
         "type": uri,
-        "title": _TITLES[kind],
+        "title": TITLES[kind],
         "status": KIND_STATUSES[kind],
         "detail": failure.text,
         "kind": kind.value,

@@ -32,7 +32,7 @@ MAX_HEAD_BYTES = 64 << 10
 """Request and response heads, both ways: what common servers grant (8 to 64 KiB), at the generous end."""
 
 
-TOOLS = ("web_fetch", "page_read")
+TOOLS = ("web_fetch", "page_read", "web_search")
 """The tools of the daemon that a profile may list."""
 
 

@@ -18,6 +18,8 @@ from fetchd.faces.calls import Calls
 from fetchd.faces.http import make_app
 from fetchd.faces.mcp_http import MAX_AGENT_SESSIONS, open_mcp
 from fetchd.fetch import WebFetch
+from fetchd.search.interface import SearchProvider
+from fetchd.search.searching import WebSearch
 from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
 from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
@@ -55,6 +57,7 @@ class Daemon:
     transport: FakeTransport
     log: WatchedLog
     rules: CurrentRules
+    providers: Mapping[str, SearchProvider]
 
     @property
     def mcp_url(self) -> str:
@@ -125,9 +128,9 @@ class PlainClient:
         }
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}
 
-    def raw_call(self, arguments: str) -> bytes:
+    def raw_call(self, arguments: str, name: str = "web_fetch") -> bytes:
         """A call whose arguments are this JSON text, character by character."""
-        whole = self.message("tools/call", {"name": "web_fetch", "arguments": "@"})
+        whole = self.message("tools/call", {"name": name, "arguments": "@"})
         return whole.replace(b'"@"', arguments.encode())
 
     async def post(self, body: bytes, **extra: str) -> httpcore.Response:
@@ -150,17 +153,22 @@ async def serve(
     *,
     progress_seconds: float = 60.0,
     config: Mapping[str, object] = MappingProxyType({}),
+    providers: Mapping[str, SearchProvider] = MappingProxyType({}),
     max_agent_sessions: int = MAX_AGENT_SESSIONS,
     **limits: Any,
 ) -> AsyncIterator[Daemon]:
-    """config: tells callers apart. limits: of Calls. The last one out closes the door: clients there are dropped."""
+    """config: tells callers apart. providers: of web_search. limits: of Calls.
+
+    The last one out closes the door: clients there are dropped.
+    """
     rules = CurrentRules(Rulebook(parse_config(config, source="test")))
     log, transport = WatchedLog(), FakeTransport(answers)
     with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as listening:
         listening.listen()
-        calls = Calls(WebFetch(transport, extractor, log), **limits)
+        search = WebSearch(providers, lambda: rules.now.config.search, log)
+        calls = Calls(WebFetch(transport, extractor, log), None, search, **limits)
         async with (
             open_mcp(calls, progress_seconds=progress_seconds, max_agent_sessions=max_agent_sessions) as mcp,
             serving(make_app(calls, rules, ["fetchd.test"], mcp), listening),
         ):
-            yield Daemon(listening.getsockname()[1], transport, log, rules)
+            yield Daemon(listening.getsockname()[1], transport, log, rules, providers)

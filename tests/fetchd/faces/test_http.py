@@ -128,7 +128,7 @@ async def test_arguments_are_bounded(extra: int, status: int) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", PATH, 405), ("POST", "/v1/tools/web_search", 404), ("GET", "/healthz", 200), ("GET", "/", 200)],
+    [("GET", PATH, 405), ("POST", "/v1/tools/web_find", 404), ("GET", "/healthz", 200), ("GET", "/", 200)],
 )
 async def test_other_requests(method: str, path: str, status: int) -> None:
     async with serve({}) as daemon:

@@ -22,6 +22,8 @@ from jsonschema import Draft202012Validator
 
 from fetchd.faces.openapi import MAX_ARGUMENT_BYTES, WEB_FETCH_PATH, make_document
 from fetchd.faces.openapi_page import PAGE_FIELDS, render_page
+from fetchd.search.fake import ScriptedProvider
+from fetchd.search.interface import SearchAnswer, SearchRow
 from fetchd.transport.fake import ScriptedAnswer
 from proxy_addons.policy.verdicts import Rule, refuse
 from tests.fetchd.faces.served import HANGS, TEXT, URL, Daemon, serve
@@ -31,7 +33,8 @@ EXAMPLE = "https://docs.rs/tokio"
 
 
 async def test_the_document_holds_under_property_based_requests(tmp_path: Path) -> None:
-    async with serve({EXAMPLE: TEXT}) as daemon:
+    found = SearchAnswer((SearchRow("https://a.example/", "é <b>"), SearchRow("http://10.0.0.1/")))
+    async with serve({EXAMPLE: TEXT}, providers={"local": ScriptedProvider([found])}) as daemon:
         process = await asyncio.create_subprocess_exec(
             # A URL may be any string to a schema, so that a good one may be refused: the one check left out.
             *(sys.executable, "-m", "schemathesis.cli", "run", f"http://127.0.0.1:{daemon.port}/openapi.json"),
@@ -42,6 +45,7 @@ async def test_the_document_holds_under_property_based_requests(tmp_path: Path) 
         report, _ = await process.communicate()
 
         assert process.returncode == 0, report.decode()
+        assert daemon.providers["local"].asked  # type: ignore[attr-defined]
         assert EXAMPLE in {request.target.href for request in daemon.transport.sent}
         assert len(daemon.log.records) > 20
 
@@ -116,10 +120,10 @@ async def test_another_method_is_a_problem_too(method: str) -> None:
 
 async def test_so_is_another_path() -> None:
     async with serve({}) as daemon:
-        response = await daemon.request(b"", "/v1/tools/web_search")
+        response = await daemon.request(b"", "/v1/tools/web_find")
 
     assert response.status == 404
-    assert json.loads(response.content)["detail"] == "POST /v1/tools/web_search is not served; see /docs"
+    assert json.loads(response.content)["detail"] == "POST /v1/tools/web_find is not served; see /docs"
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json", "/docs"])

@@ -175,9 +175,7 @@ async def test_what_says_nothing_of_anybody_is_open(path: str) -> None:
         assert (await daemon.request(b"", path, "GET", bearer("eve"))).status == 200
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/tools/web_search", "/healthz/", "//healthz", "/mcp/", "/MCP", "/docs/x"]
-)
+@pytest.mark.parametrize("path", ["/v1/tools/web_find", "/healthz/", "//healthz", "/mcp/", "/MCP", "/docs/x"])
 async def test_everything_else_is_not(path: str) -> None:
     async with serve({}, config=CONFIG) as daemon:
         assert (await daemon.request(b"", path, "GET")).status == 401

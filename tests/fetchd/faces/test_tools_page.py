@@ -9,7 +9,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from fetchd.core.envelope import CUT_OUT
 from fetchd.core.read_failures import ReadCode
-from fetchd.core.tool_definitions import FORMATS, PAGE_READ, TOOLS, WEB_FETCH
+from fetchd.core.tool_definitions import FORMATS, PAGE_READ, TOOLS, WEB_FETCH, WEB_SEARCH
 from fetchd.faces.calls import MAX_CALLS, MAX_WAITING
 from fetchd.faces.cli import COMMANDS
 from fetchd.faces.fetch_cli import fetch
@@ -17,6 +17,7 @@ from fetchd.faces.mcp_cli import mcp
 from fetchd.faces.mcp_http import MAX_AGENT_SESSIONS, MAX_SESSIONS, SESSION_IDLE_SECONDS
 from fetchd.faces.mcp_server import BUSY_CODE
 from fetchd.faces.read_cli import read
+from fetchd.faces.search_cli import search
 from tests.kit.corpora import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "tools.md").read_text("utf-8")
@@ -30,6 +31,10 @@ def test_every_tool_and_argument_is_there_with_its_words() -> None:
     assert {parameter.name for parameter in PAGE_READ.parameters} <= set(inputs)
     assert {code.value for code in ReadCode} == set(re.findall(r"`(\w+)`", "".join(_codes())))
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    for parameter in WEB_SEARCH.parameters:
+        assert parameter.description in rows[parameter.name]
+        bounds = (parameter.maximum, parameter.longest, parameter.most, *parameter.choices)
+        assert all(str(bound) in rows[parameter.name] for bound in bounds if bound is not None)
     for parameter in WEB_FETCH.parameters:
         assert parameter.json_type.value in rows[parameter.name]
         assert str(parameter.maximum or "") in rows[parameter.name]
@@ -61,9 +66,9 @@ def _codes() -> list[str]:
 
 
 def test_commands_and_options_exist() -> None:
-    options = {option for command in (fetch, mcp) for one in command.params for option in one.opts} | {
-        "--format"
-    }
+    options = {
+        option for command in (fetch, mcp, search) for one in command.params for option in one.opts
+    } | {"--format"}
 
     assert set(re.findall(r"`?fetchd (\w+)", PAGE)) <= {*COMMANDS}
     assert set(re.findall(r"(?<!-)--[a-z][a-z-]*", PAGE)) <= options

@@ -41,7 +41,7 @@ def test_the_default_profile_is_the_table_of_the_contract() -> None:
         "blocked_extra": (),
         "exceptions": (),
         "mode": "enforce",
-        "tools": {"web_fetch", "page_read"},
+        "tools": {"web_fetch", "page_read", "web_search"},
         "concurrent_hops": None,
         "requests_per_minute": None,
         "bytes_per_day": None,

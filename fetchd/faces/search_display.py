@@ -1,0 +1,56 @@
+"""Search results as a person reads them: a numbered list.
+
+Nothing of a result reaches the terminal but what can be printed: no control, no change of direction, and each field
+is one line.
+"""
+
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from fetchd.search.interface import SearchRow
+from fetchd.search.searching import SearchResult
+from proxy_addons.policy.limits import Profile
+
+from .search_results import vet_url
+
+INDENT = 4
+
+
+def render_list(result: SearchResult, profile: Profile) -> Group:
+    """The results and, under them, who gave them and what was left out."""
+    parts: list[Text | Padding] = []
+    for number, row in enumerate(result.rows, 1):
+        title = plain_line(row.title) or "(no title)"
+        parts.append(Text.assemble((f"{number:>2}  ", "dim"), (title, "bold")))
+        parts += [Padding(text, (0, 0, 0, INDENT)) for text in _lines(row, profile)]
+        parts.append(Text(""))
+    parts.append(Text(_summary(result), style="dim"))
+    return Group(*parts)
+
+
+def _lines(row: SearchRow, profile: Profile) -> Iterator[Text]:
+    yield Text(plain_line(row.url), style="cyan", overflow="fold")
+    vetted = vet_url(row.url, profile)
+    if not vetted["admitted"]:
+        yield Text(f"not admitted by profile {profile.name}: {vetted['rule']}", style="yellow")
+    if about := ", ".join(plain_line(part) for part in (row.site_name, row.age) if part):
+        yield Text(about, style="dim")
+    for text in (row.description, *row.extra_snippets):
+        if shown := plain_line(text):
+            yield Text(shown)
+
+
+def _summary(result: SearchResult) -> str:
+    count = len(result.rows)
+    found = "nothing found" if not count else f"{count} {'result' if count == 1 else 'results'}"
+    dropped = f", {result.dropped} outside the domain lists left out" if result.dropped else ""
+    return f"{found} by {result.provider or 'nobody'}{dropped}"
+
+
+def plain_line(text: str) -> str:
+    """One line of printable characters; all others as escapes, white space as single spaces."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
