@@ -9,6 +9,8 @@ FetchdError
 ├── ChannelError              a provider could not be reached, or its answer broke off; the text names no other party
 └── StoreError                pages cannot be kept or had; one line for the operator, says what to do
     ├── StoreUnavailableError the disk or the database: full, read-only, damaged, busy
+    │   ├── DatabaseDamagedError  its file is no database, or not a whole one
+    │   └── DatabaseReplacedError its file was removed or replaced while in use
     ├── StoreFullError        the size limit is reached, and what is kept is needed
     ├── StoreKeyError         a key file is missing, unreadable, foreign or open to others
     ├── BlobMissingError      no blob of this digest
@@ -53,6 +55,14 @@ class StoreError(FetchdError):
 
 class StoreUnavailableError(StoreError):
     """Nothing was kept of what was being written; trying again may work once the cause is gone."""
+
+
+class DatabaseDamagedError(StoreUnavailableError):
+    """The file is no database, or not a whole one."""
+
+
+class DatabaseReplacedError(StoreUnavailableError):
+    """The file was removed or replaced while in use."""
 
 
 class StoreFullError(StoreError):

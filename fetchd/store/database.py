@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
 
-from fetchd.errors import StoreUnavailableError
+from fetchd.errors import DatabaseDamagedError, DatabaseReplacedError, StoreUnavailableError
 from proxy_addons.audit.keys import sync_directory
 
 APPLICATION_ID: Final = 0x66657464
@@ -132,7 +132,7 @@ class Database:
             raise StoreUnavailableError(f"records {self._path}: closed")
         if self._identify() != self._file_id:
             # A connection works on happily after its file was removed or replaced; what it writes is lost.
-            raise StoreUnavailableError(f"records {self._path}: replaced while in use; restart")
+            raise DatabaseReplacedError(f"records {self._path}: replaced while in use; restart")
         db.execute(begin)
         try:
             result = job(db)
@@ -170,10 +170,12 @@ class Database:
 
     def _unavailable(self, error: sqlite3.Error) -> StoreUnavailableError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
-        return StoreUnavailableError(f"records {self._path}: {_REASONS.get(code, str(error))}")
+        kind = DatabaseDamagedError if code in _DAMAGES else StoreUnavailableError
+        return kind(f"records {self._path}: {_REASONS.get(code, str(error))}")
 
 
 _DAMAGED: Final = "damaged; move it away with its -wal and -shm files, or restore a copy"
+_DAMAGES: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 _REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
     sqlite3.SQLITE_READONLY: "cannot be written; see to the permissions of file and directory",

@@ -4,6 +4,14 @@ reads       one row a read, in order; `receipt` is canonical JSON as issued, NUL
 blobs       the index of blobs: size, last use, whether a kept receipt needs it, until when a read holds it,
             whether it is about to be removed or to be placed (so that a crash does not look like a loss)
 blob_total  one row: how many bytes `blobs` names, kept by triggers, since adding up takes long in a large store
+
+pages         the pages whose text is searched (`page_texts.py`), one row an agent and URL; a page read again has a
+              new number, so what is above an index's mark is what it has not seen
+page_texts    their titles and texts, each kept once
+page_removals numbers of pages that went, by whatever way: what an index has to forget
+page_usage    an agent's pages and their bytes, kept by triggers
+page_floors   since when an agent of this name is another one: what was asked for before is not its own
+page_epoch    one row: which database this is, for the indexes made of it
 """
 
 from typing import Final
@@ -55,4 +63,56 @@ ALTER TABLE blobs ADD COLUMN placed INTEGER NOT NULL DEFAULT 1;      -- 0: claim
 CREATE INDEX reads_by_agent ON reads (agent, number);
 """
 
-MIGRATIONS: Final = (_READS_AND_BLOBS, _HOLDS)
+_PAGE_TEXTS: Final = """
+CREATE TABLE page_texts (
+    id INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,     -- of title and text
+    title TEXT NOT NULL,
+    text BLOB NOT NULL               -- UTF-8, deflated
+);
+CREATE TABLE pages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent TEXT NOT NULL,
+    url TEXT NOT NULL,               -- with its query, without fragment
+    read_at INTEGER NOT NULL,        -- ns since 1970, as the two below
+    used_at INTEGER NOT NULL,        -- read, or shown as a result
+    dated_at INTEGER,                -- what the page says of itself
+    language TEXT,                   -- primary subtag, likewise
+    text_id INTEGER NOT NULL REFERENCES page_texts (id),
+    blob TEXT,                       -- the body it is of, where that is kept: both go together
+    bytes INTEGER NOT NULL,
+    UNIQUE (agent, url)
+);
+CREATE INDEX pages_by_agent ON pages (agent, number);
+CREATE INDEX pages_by_use ON pages (agent, used_at);
+CREATE INDEX pages_by_text ON pages (text_id);
+CREATE INDEX pages_by_blob ON pages (blob) WHERE blob IS NOT NULL;
+CREATE TABLE page_removals (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    page INTEGER NOT NULL,
+    agent TEXT NOT NULL
+);
+CREATE INDEX page_removals_by_agent ON page_removals (agent, number);
+CREATE TABLE page_usage (agent TEXT PRIMARY KEY, pages INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE page_floors (agent TEXT PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;  -- ns since 1970
+CREATE TABLE page_epoch (epoch TEXT NOT NULL);
+INSERT INTO page_epoch VALUES (lower(hex(randomblob(16))));
+CREATE TRIGGER page_added AFTER INSERT ON pages BEGIN
+    INSERT INTO page_usage VALUES (new.agent, 1, new.bytes)
+    ON CONFLICT (agent) DO UPDATE SET pages = pages + 1, bytes = bytes + new.bytes;
+END;
+CREATE TRIGGER page_removed AFTER DELETE ON pages BEGIN
+    UPDATE page_usage SET pages = pages - 1, bytes = bytes - old.bytes WHERE agent = old.agent;
+    DELETE FROM page_usage WHERE agent = old.agent AND pages = 0;
+    DELETE FROM page_texts WHERE id = old.text_id AND NOT EXISTS (SELECT 1 FROM pages WHERE text_id = old.text_id);
+    INSERT INTO page_removals (page, agent) VALUES (old.number, old.agent);
+END;
+CREATE TRIGGER page_removal_noted AFTER INSERT ON page_removals BEGIN
+    DELETE FROM page_removals WHERE number <= new.number - 100000;  -- an index that far behind is made anew
+END;
+CREATE TRIGGER page_without_blob AFTER DELETE ON blobs BEGIN
+    DELETE FROM pages WHERE blob = old.digest;
+END;
+"""
+
+MIGRATIONS: Final = (_READS_AND_BLOBS, _HOLDS, _PAGE_TEXTS)
