@@ -18,8 +18,10 @@ from proxy_addons.policy.config_search import SearchConfig
 from .extract.pool import ProcessExtractor
 from .extract.slicer import FileSlicer
 from .fetch import WebFetch
+from .offered_pages import FetchedPage
 from .page_read import PageReader
 from .search.composition import open_web_search
+from .search.local.composition import LocalIndex, open_local_index
 from .search.searching import WebSearch
 from .store import PageStore, open_page_store
 from .transport.proxied import ProxiedTransport
@@ -42,13 +44,18 @@ class GatewayHandle(Protocol):
 
 
 @asynccontextmanager
-async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator[WebFetch]:
-    """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection."""
+async def open_web_fetch(
+    gateway: GatewayHandle, log: AuditLog, offer: Callable[[FetchedPage], object] = lambda _page: None
+) -> AsyncIterator[WebFetch]:
+    """The tool over this gateway; `log` is written to and not closed. Leaving closes every connection.
+
+    offer: see `WebFetch`.
+    """
     async with ProxiedTransport(gateway.host, gateway.port, gateway.secret, tls=gateway.tls) as transport:
         with ProcessExtractor() as extractor:
             warming = asyncio.create_task(extractor.warm_up())  # while the first hop is on its way
             try:
-                yield WebFetch(transport, extractor, log)
+                yield WebFetch(transport, extractor, log, offer=offer)
             finally:
                 # Bounded, and not cancelled: that kills a worker, and one started in its stead while the pool is
                 # being closed ends with a traceback on standard error.
@@ -57,12 +64,13 @@ async def open_web_fetch(gateway: GatewayHandle, log: AuditLog) -> AsyncIterator
 
 @dataclass(frozen=True, slots=True)
 class DaemonTools:
-    """The tools over one gateway, and the store that page reads are kept in."""
+    """The tools over one gateway, the store that page reads are kept in, and the index of pages read."""
 
     web_fetch: WebFetch
     page_reader: PageReader
     web_search: WebSearch
     store: PageStore
+    index: LocalIndex
 
 
 @asynccontextmanager
@@ -77,7 +85,7 @@ async def open_tools(
 ) -> AsyncIterator[DaemonTools]:
     """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
-    max_bytes, tidy: see `open_page_store`. search: see `open_web_search`.
+    max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: the configuration of it, as it is now.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
@@ -90,9 +98,14 @@ async def open_tools(
         slicer = stack.enter_context(FileSlicer(extractor))
         warming = asyncio.create_task(extractor.warm_up())
         stack.push_async_callback(asyncio.wait, [warming])  # see open_web_fetch
-        reader = PageReader(transport, slicer, store, log)
-        web_search = await stack.enter_async_context(open_web_search(search, log))
-        yield DaemonTools(WebFetch(transport, extractor, log), reader, web_search, store)
+        index = await stack.enter_async_context(
+            open_local_index(state_dir, search, slicer=slicer, serve=tidy)
+        )
+        offer = index.feeder.offer
+        reader = PageReader(transport, slicer, store, log, offer=offer)
+        web_search = await stack.enter_async_context(open_web_search(search, log, index.provider))
+        web_fetch = WebFetch(transport, extractor, log, offer=offer)
+        yield DaemonTools(web_fetch, reader, web_search, store, index)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

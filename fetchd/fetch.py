@@ -34,6 +34,7 @@ from .core.windows import cut_text
 from .decoding import Decoders
 from .extract.pool import Extractor
 from .hops import METHOD, Body, HopChain
+from .offered_pages import MAX_HEAD, MAX_TEXT, FetchedPage
 from .transport import Transport
 
 TOOL: Final = "web_fetch"
@@ -75,12 +76,14 @@ class FetchLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The content of a success, and the body it was made of."""
+    """The content of a success, and the body it was made of. text, html: what the search index is offered."""
 
     body: Body
     content: str
     truncated: bool
     extraction: Extraction
+    text: str
+    html: str
 
 
 @dataclass(slots=True)
@@ -90,6 +93,7 @@ class _Call:
     caller: Caller
     fetch_id: str
     started: float
+    asked_at: int
     progress: FetchProgress
     target: Target | None = None
     chain: HopChain | None = None
@@ -106,7 +110,8 @@ def fresh_fetch_id() -> str:
 
 
 class WebFetch:
-    """The tool web_fetch over one transport, one extractor and one audit log."""
+    """The tool web_fetch over one transport, one extractor and one audit log. offer: told of each page that was
+    handed out; must not wait or fail."""
 
     def __init__(
         self,
@@ -114,6 +119,7 @@ class WebFetch:
         extractor: Extractor,
         log: FetchLog,
         *,
+        offer: Callable[[FetchedPage], object] = lambda _page: None,
         make_nonce: Callable[[], str] = fresh_nonce,
         make_fetch_id: Callable[[], str] = fresh_fetch_id,
     ) -> None:
@@ -121,6 +127,7 @@ class WebFetch:
         self._extractor: Final = extractor
         self._decoders: Final = Decoders()
         self._audit: Final = log
+        self._offer: Final = offer
         self._make_nonce: Final = make_nonce
         self._make_fetch_id: Final = make_fetch_id
 
@@ -134,7 +141,9 @@ class WebFetch:
 
         progress: kept up to date meanwhile. Raises nothing but CancelledError.
         """
-        call = _Call(caller, self._make_fetch_id(), time.monotonic(), progress or FetchProgress())
+        call = _Call(
+            caller, self._make_fetch_id(), time.monotonic(), time.time_ns(), progress or FetchProgress()
+        )
         try:
             outcome = await self._run(arguments, call)
         except asyncio.CancelledError:
@@ -169,12 +178,13 @@ class WebFetch:
         if encoding is None:
             return fail(Message.CHARSET, url=body.target.display, charset=(label or "").lower())
         text = await asyncio.to_thread(decode_text, body.data, encoding, cut=body.cut)
-        extraction = Extraction.PLAIN
+        extraction, html = Extraction.PLAIN, ""
         if body.plan.content_class is ContentClass.HTML:
             rendering = await self._extractor.render(text, body.target.href, raw=arguments.raw)
+            html = text[:MAX_HEAD]
             text, extraction = rendering.text, rendering.extraction
         window = cut_text(text, arguments.max_chars)
-        return _Page(body, window.text, window.truncated or body.cut, extraction)
+        return _Page(body, window.text, window.truncated or body.cut, extraction, text[:MAX_TEXT], html)
 
     def _finish(self, outcome: _Page | ToolFailure, call: _Call) -> FetchResult:
         result = self._render(outcome, call.fetch_id)
@@ -184,6 +194,16 @@ class WebFetch:
             # Nothing is handed out that the log does not know of.
             _log.error("web_fetch %s: %s", call.fetch_id, error)
             return self._render(fail(Message.TASK_DIED), call.fetch_id)
+        if isinstance(outcome, _Page):
+            self._offer(
+                FetchedPage(
+                    agent=call.caller.agent,
+                    url=outcome.body.target.href,
+                    asked_at=call.asked_at,
+                    text=outcome.text,
+                    html=outcome.html,
+                )
+            )
         return result
 
     def _render(self, outcome: _Page | ToolFailure, fetch_id: str) -> FetchResult:

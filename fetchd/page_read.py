@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -37,6 +37,7 @@ from .errors import StoreError, StoreFullError
 from .extract.slices import SliceError, SlicePlan
 from .fetch import fresh_fetch_id
 from .hops import METHOD
+from .offered_pages import KeptPage, cut_extracted
 from .read_hops import PageHad, ReadChain
 from .store import AuditPosition, Blob, PageRead, PageStore, Receipt, Validators
 from .transport import Transport
@@ -91,14 +92,17 @@ class _Call:
     base: str
     fetch_id: str
     started: float
+    asked_at: int
     progress: FetchProgress
     target: Target | None = None
     had: PageHad | None = None
     blob: Blob | None = None
+    text_plan: SlicePlan | None = None
 
 
 class PageReader:
-    """The tool page_read over one transport, one store and one audit log. max_bytes: the operator's ceiling."""
+    """The tool page_read over one transport, one store and one audit log. offer: told of each page that was handed
+    out; must not wait or fail."""
 
     def __init__(
         self,
@@ -107,12 +111,14 @@ class PageReader:
         store: PageStore,
         log: ReadLog,
         *,
+        offer: Callable[[KeptPage], object] = lambda _page: None,
         make_fetch_id: Callable[[], str] = fresh_fetch_id,
     ) -> None:
         self._transport: Final = transport
         self._slicer: Final = slicer
         self._store: Final = store
         self._audit: Final = log
+        self._offer: Final = offer
         self._decoders: Final = Decoders()
         self._make_fetch_id: Final = make_fetch_id
 
@@ -135,8 +141,9 @@ class PageReader:
         narrowed = parsed.narrowed if isinstance(parsed, ReadArguments) else None
         reading = Caller(caller.agent, derive_read_profile(caller.profile, max_bytes, narrowed))
         call = _Call(
-            reading, caller.profile.name, self._make_fetch_id(), time.monotonic(), progress or FetchProgress()
-        )
+            reading, caller.profile.name, self._make_fetch_id(), time.monotonic(), time.time_ns(),
+            progress or FetchProgress(),
+        )  # fmt: skip
         try:
             outcome = parsed if isinstance(parsed, ReadFailure) else await self._run(parsed, call)
         except asyncio.CancelledError:
@@ -179,6 +186,8 @@ class PageReader:
         call.had = had
         fetched_at = datetime.now(UTC)
         blob = call.blob = had.blob if had.blob is not None else await self._known(arguments)
+        as_text = plan_slice(had, replace(arguments, extract=ExtractMode.TEXT))
+        call.text_plan = as_text if isinstance(as_text, SlicePlan) else None
         unchanged = blob.digest == arguments.known_digest
         extracted: object = None
         if not unchanged:
@@ -213,6 +222,18 @@ class PageReader:
             _log.error("page_read %s: %s", call.fetch_id, error)
             self._note_unsealed(call)
             return ReadOutcome(call.fetch_id, failure=_store_failed(error))
+        self._offer(
+            KeptPage(
+                agent=call.caller.agent,
+                url=result.final_url,
+                asked_at=call.asked_at,
+                blob=result.digest,
+                size=result.size,
+                path=self._store.locate(result.digest),
+                plan=call.text_plan,
+                text=cut_extracted(result.extracted) if result.mode is ExtractMode.TEXT else None,
+            )
+        )
         return ReadOutcome(call.fetch_id, render_packet(result), receipt)
 
     async def _fail(self, failure: ReadFailure, call: _Call) -> ReadOutcome:

@@ -24,6 +24,7 @@ from fetchd.core.caller import Caller
 from fetchd.core.tool_definitions import WEB_FETCH
 from fetchd.errors import NoGatewayError, StaleGatewayError
 from fetchd.fetch import FetchResult, WebFetch
+from fetchd.search.local.composition import open_offering
 from fetchd.settings import LoadedConfig
 from proxy_addons.audit import AuditError
 
@@ -77,7 +78,8 @@ async def open_fetch(settings: FetchSettings) -> AsyncIterator[WebFetch]:
             settings.loaded, settings.state_dir, no_start=settings.no_start, caller=settings.caller
         ) as gateway,
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
-        open_web_fetch(gateway, log) as web_fetch,
+        open_offering(settings.state_dir, lambda: settings.loaded.config.search) as offer,
+        open_web_fetch(gateway, log, offer) as web_fetch,
     ):
         yield web_fetch
 

@@ -23,8 +23,10 @@ from fetchd.core.tool_definitions import WEB_SEARCH
 from fetchd.errors import StoreError
 from fetchd.search.composition import open_web_search
 from fetchd.search.interface import Freshness, SafeSearch
+from fetchd.search.local.composition import open_local_index
 from fetchd.search.searching import SearchResult, WebSearch
 from proxy_addons.audit import AuditError
+from proxy_addons.policy.config_search import SearchConfig
 
 from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
@@ -42,9 +44,14 @@ OpenSearch = Callable[[FetchSettings], AbstractAsyncContextManager[WebSearch]]
 @asynccontextmanager
 async def open_searching(settings: FetchSettings) -> AsyncIterator[WebSearch]:
     """The tool, for this command's own life. Raises AuditError, StoreError."""
+
+    def config() -> SearchConfig:
+        return settings.loaded.config.search
+
     async with (
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
-        open_web_search(lambda: settings.loaded.config.search, log) as web_search,
+        open_local_index(settings.state_dir, config) as index,
+        open_web_search(config, log, index.provider) as web_search,
     ):
         yield web_search
 

@@ -25,10 +25,15 @@ _ADD: Final = """
 INSERT INTO pages (agent, url, read_at, used_at, dated_at, language, text_id, blob, bytes)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ADD_TEXT: Final = "INSERT INTO page_texts (digest, title, text) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
+_ADD_TEXT: Final = (
+    "INSERT INTO page_texts (digest, title, text) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
+)
 _RENEW: Final = """
 UPDATE pages SET read_at = max(read_at, :now), used_at = max(used_at, :now)
 WHERE agent = :agent AND url = :url AND blob = :blob RETURNING number
+"""
+_RAISE_FLOOR: Final = """
+INSERT INTO page_floors VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET since = max(since, ?)
 """
 _DROP_OLDEST: Final = """
 DELETE FROM pages WHERE number IN (SELECT number FROM pages WHERE agent = ? ORDER BY used_at, number LIMIT ?)
@@ -98,8 +103,7 @@ class PageTexts:
         """Drops an agent's pages, and takes none more that were asked for until now; how many went."""
 
         def job(db: sqlite3.Connection) -> int:
-            raise_floor = "INSERT INTO page_floors VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET since = max(since, ?)"
-            db.execute(raise_floor, (agent, now, now))
+            db.execute(_RAISE_FLOOR, (agent, now, now))
             return db.execute("DELETE FROM pages WHERE agent = ?", (agent,)).rowcount
 
         return await self._database.write(job)
@@ -124,7 +128,10 @@ class PageTexts:
             WHERE p.number IN ({marks}) AND p.agent = ifnull(?, p.agent)
         """  # noqa: S608 - column names of ours, question marks
         parameters = (*numbers, agent)
-        return [_page_of(row) for row in await self._database.read(lambda db: db.execute(statement, parameters).fetchall())]
+        return [
+            _page_of(row)
+            for row in await self._database.read(lambda db: db.execute(statement, parameters).fetchall())
+        ]
 
     async def usage(self) -> list[TextUsage]:
         """By agent."""
@@ -148,13 +155,15 @@ class PageTexts:
 
 
 def _enter(db: sqlite3.Connection, read: ReadText, content: PackedText) -> bool:
-    floor = db.execute("SELECT 1 FROM page_floors WHERE agent = ? AND since >= ?", (read.agent, read.asked_at))
+    floor = db.execute(
+        "SELECT 1 FROM page_floors WHERE agent = ? AND since >= ?", (read.agent, read.asked_at)
+    )
     if floor.fetchone() is not None:
         return False
     # The blob may have been evicted while the text was on its way here: nothing would take the page out later.
-    if read.blob is not None:
-        if db.execute("SELECT 1 FROM blobs WHERE digest = ?", (read.blob,)).fetchone() is None:
-            return False
+    blob = db.execute("SELECT 1 FROM blobs WHERE digest = ?", (read.blob,))
+    if read.blob is not None and blob.fetchone() is None:
+        return False
     place = (read.agent, read.url)
     before = db.execute("SELECT read_at, used_at FROM pages WHERE agent = ? AND url = ?", place).fetchone()
     if before is not None and before[0] > read.read_at:
@@ -189,7 +198,12 @@ def _read_changes(
     last_page, last_removal = int(tops.get("pages", 0)), int(tops.get("page_removals", 0))
     (oldest,) = db.execute("SELECT ifnull(min(number), 1) FROM page_removals").fetchone()
     since = last_removal if marks.removal is None else marks.removal
-    if (epoch is not None and epoch != own) or marks.page > last_page or since > last_removal or since + 1 < oldest:
+    if (
+        (epoch is not None and epoch != own)
+        or marks.page > last_page
+        or since > last_removal
+        or since + 1 < oldest
+    ):
         return TextChanges(own, Marks(), stale=True)
     chosen, whose = ("p.agent = ? AND", (agent,)) if agent is not None else ("", ())
     rows = db.execute(

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final, Self
 
 MAX_CHARS: Final = 200_000
-"""Characters of a text that are kept: five times what one call of web_fetch gives, some 30,000 words."""
+"""Characters of a text that are kept, whoever brings it."""
 MAX_TITLE: Final = 300
 _MAX_UTF8: Final = 4 * MAX_CHARS
 

@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 from html import unescape
 from typing import Final
 
+from fetchd.offered_pages import MAX_HEAD
+
 from .snippets import clean_line
 
-HEAD_CHARS: Final = 256 << 10
 _MAX_META: Final = 300
 _TITLE: Final = re.compile(r"<title(?:\s[^<>]{0,300})?>([^<]{0,1000})", re.IGNORECASE)
 _HTML: Final = re.compile(r"<html\s([^<>]{0,2000})>", re.IGNORECASE)
 _META: Final = re.compile(r"<meta\s([^<>]{1,4000})>", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"([a-z:-]{1,40})\s{0,8}=\s{0,8}(?:\"([^\"]{0,3000})\"|'([^']{0,3000})'|([^\s\"'=<>`]{1,300}))", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(
+    r"([a-z:-]{1,40})\s{0,8}=\s{0,8}(?:\"([^\"]{0,3000})\"|'([^']{0,3000})'|([^\s\"'=<>`]{1,300}))",
+    re.IGNORECASE,
+)
 _STATED: Final = re.compile(r'"(datePublished|dateModified)"\s{0,8}:\s{0,8}"([^"\\]{4,40})"')
 _LANGUAGE: Final = re.compile(r"\s{0,8}([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8}){0,4}\s{0,8}")
 _DATES: Final = frozenset(
@@ -43,12 +47,15 @@ class PageHead:
 
 def scan_head(html: str, now: datetime) -> PageHead:
     """Of the first part of a page. Dates after `now` are not believed."""
-    html = html[:HEAD_CHARS]
+    html = html[:MAX_HEAD]
     metas: dict[str, str] = {}
     dates = [text for _, text in _STATED.findall(html)]
     for found, _ in zip(_META.finditer(html), range(_MAX_META), strict=False):
         attributes = _read_attributes(found[1])
-        name = next((attributes[key] for key in ("property", "name", "itemprop", "http-equiv") if key in attributes), "")
+        name = next(
+            (attributes[key] for key in ("property", "name", "itemprop", "http-equiv") if key in attributes),
+            "",
+        )
         name, content = name.strip().lower(), attributes.get("content", "")
         if name in _DATES:
             dates.append(content)
@@ -59,7 +66,9 @@ def scan_head(html: str, now: datetime) -> PageHead:
     start = _HTML.search(html)
     declared = _read_attributes(start[1]).get("lang", "") if start else ""
     languages = [declared, *(metas.get(name, "") for name in _LANGUAGES)]
-    moments = [moment for text in dates[:_MAX_META] if (moment := read_date(text)) and _EARLIEST < moment <= now]
+    moments = [
+        moment for text in dates[:_MAX_META] if (moment := read_date(text)) and _EARLIEST < moment <= now
+    ]
     return PageHead(
         next((line for text in titles if (line := clean_line(text))), ""),
         next((tag for text in languages if (tag := read_language(text))), None),

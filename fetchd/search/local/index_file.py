@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from fetchd.errors import DatabaseDamagedError, StoreUnavailableError
+from fetchd.search.domains import find_host
 from fetchd.store.database import Database
 from fetchd.store.text_values import Marks, PackedText, TextChanges, TextPage
-from proxy_addons.policy.targets import TargetParseError, parse_target
 
 from .interface import Ask, IndexState
 from .query import Query, render_all, render_any, render_term
 from .segmenting import FORM, segment_text
 
-TITLE_WEIGHT: Final = 4.0
-"""A word of the title counts as so many of the text."""
 COMMON: Final = 4
 """A word of more than a quarter of the documents says little: it does not make a page a result by itself."""
 FEW: Final = 50
@@ -29,9 +27,9 @@ FEW: Final = 50
 RAREST: Final = 12
 """Words of a query that pages with only some of them are looked for by."""
 
-_TABLES: Final = f"""
+_TABLES: Final = """
 CREATE TABLE state (form TEXT NOT NULL, epoch TEXT NOT NULL, page INTEGER NOT NULL, removal INTEGER);
-INSERT INTO state VALUES ('{FORM}', '', 0, NULL);
+INSERT INTO state VALUES ('', '', 0, NULL);
 CREATE TABLE docs (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text BLOB NOT NULL);
 CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE pages (
@@ -46,7 +44,7 @@ CREATE INDEX pages_by_host ON pages (host);
 CREATE VIRTUAL TABLE texts USING fts5(
     title, body, content='', tokenize="porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 );
-INSERT INTO texts (texts, rank) VALUES ('rank', 'bm25({TITLE_WEIGHT}, 1.0)');
+INSERT INTO texts (texts, rank) VALUES ('rank', 'bm25(4.0, 1.0)');  -- a word of the title counts as four
 """
 
 _FIND: Final = """
@@ -93,7 +91,7 @@ class IndexFile:
     async def state(self) -> IndexState:
         def job(db: sqlite3.Connection) -> IndexState:
             form, epoch, page, removal = _read_state(db)
-            if form != FORM:
+            if form != FORM and epoch:
                 raise DatabaseDamagedError("search index: of another form")
             (pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
             return IndexState(epoch, Marks(page, removal), pages)
@@ -110,7 +108,10 @@ class IndexFile:
             for number in changes.removed:
                 _remove(db, number)
             marks = changes.marks
-            db.execute("UPDATE state SET epoch = ?, page = ?, removal = ?", (changes.epoch, marks.page, marks.removal))
+            db.execute(
+                "UPDATE state SET form = ?, epoch = ?, page = ?, removal = ?",
+                (FORM, changes.epoch, marks.page, marks.removal),
+            )
             return True
 
         try:
@@ -166,7 +167,10 @@ def _add(db: sqlite3.Connection, page: TextPage) -> None:
     db.execute("INSERT INTO hosts (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (host,))
     (host_id,) = db.execute("SELECT id FROM hosts WHERE name = ?", (host,)).fetchone()
     dated = page.dated_at if page.dated_at is not None else page.read_at
-    db.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?, ?)", (page.number, doc, host_id, dated, page.language))
+    db.execute(
+        "INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?, ?)",
+        (page.number, doc, host_id, dated, page.language),
+    )
 
 
 def _remove(db: sqlite3.Connection, number: int) -> None:
@@ -175,7 +179,9 @@ def _remove(db: sqlite3.Connection, number: int) -> None:
         return
     doc, host = gone
     if db.execute("SELECT 1 FROM pages WHERE doc = ? LIMIT 1", (doc,)).fetchone() is None:
-        digest, title, packed = db.execute("SELECT digest, title, text FROM docs WHERE id = ?", (doc,)).fetchone()
+        digest, title, packed = db.execute(
+            "SELECT digest, title, text FROM docs WHERE id = ?", (doc,)
+        ).fetchone()
         try:
             text = PackedText(digest, title, bytes(packed)).unpack()
         except ValueError:
@@ -189,10 +195,7 @@ def _remove(db: sqlite3.Connection, number: int) -> None:
 
 def host_of(url: str) -> str:
     """As domain lists compare hosts; "" for what has none."""
-    try:
-        return parse_target(url).dns_name or ""
-    except TargetParseError:
-        return ""
+    return find_host(url) or ""
 
 
 # ---- a search

@@ -10,7 +10,7 @@ import fcntl
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +58,11 @@ class Scope:
 
 
 class PageIndexes:
-    """The indexes over one store. share: one for all agents. Use `close` at the end; `texts` is not closed."""
+    """The indexes over one store, which is not closed with them. share: whether there is one for all agents now."""
 
-    def __init__(self, texts: PageTexts, state_dir: Path, *, share: bool = False) -> None:
+    def __init__(
+        self, texts: PageTexts, state_dir: Path, *, share: Callable[[], bool] = lambda: False
+    ) -> None:
         self._texts: Final = texts
         self._directory: Final = state_dir / DIRECTORY
         self._share: Final = share
@@ -68,7 +70,7 @@ class PageIndexes:
 
     def scope_of(self, agent: str) -> Scope:
         """Where an agent's pages are looked for."""
-        return Scope(None if self._share else agent)
+        return Scope(None if self._share() else agent)
 
     async def search(self, agent: str, ask: Ask) -> list[TextPage]:
         """Pages for an agent, best first, as the store has them now. Raises StoreError."""
@@ -76,7 +78,9 @@ class PageIndexes:
         follower = self._follower(scope)
         await follower.catch_up(WAIT_SECONDS)
         numbers = await follower.search(ask)
-        pages = {page.number: page for page in await self._texts.find(numbers, scope.agent)} if numbers else {}
+        pages = (
+            {page.number: page for page in await self._texts.find(numbers, scope.agent)} if numbers else {}
+        )
         return [pages[number] for number in numbers if number in pages]
 
     async def follow(self, agent: str) -> None:

@@ -12,6 +12,7 @@ FTS5 as a string in quotes, with its own quotes doubled, so no query is a syntax
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from .segmenting import RUN, SEPARATOR, compose_text, is_searchable, segment_text, split_run
@@ -19,7 +20,7 @@ from .segmenting import RUN, SEPARATOR, compose_text, is_searchable, segment_tex
 MAX_TERMS: Final = 32
 """Words of a query that are looked for; the rest is passed over."""
 _PART: Final = re.compile(r'"([^"]*)"|[^\s"]+')
-_QUOTES: Final = str.maketrans(dict.fromkeys("“”„‟«»＂", '"'))
+_QUOTES: Final = str.maketrans(dict.fromkeys("“”„‟«»", '"'))
 _SITE: Final = re.compile(r"site:(.+)", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\s,;:/|\\()\[\]{}<>!?=&*^~]+")
 """What stays together: FTS5 takes `don't`, `foo.bar`, `x-y` for words in a row."""
@@ -63,7 +64,7 @@ def _split_words(text: str) -> list[str]:
     for run in RUN.finditer(text):
         words += _WORD.findall(text[position : run.start()])
         units = split_run(run[0])
-        words += ["".join(pair) for pair in zip(units, units[1:], strict=False)] or units
+        words += ["".join(pair) for pair in pairwise(units)] or units
         position = run.end()
     words += _WORD.findall(text[position:])
     return [word for word in words if is_searchable(word)]

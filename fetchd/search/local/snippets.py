@@ -1,7 +1,7 @@
 """The piece of a text that shows best why it was found: plain, on one line, bounded. Pure.
 
-Markdown's own marks and the addresses of links are left out. What the page says stays what it says: it is a stranger's
-text, and reaches a model in the envelope only.
+Markdown's own marks and the addresses of links are left out. What the page says stays what it says: it is a
+stranger's text, and reaches a model in the envelope only.
 """
 
 import re
@@ -22,7 +22,9 @@ _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|\|)"
 _RULE: Final = re.compile(r"^[ \t|:=*_-]{3,}$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]{0,500})\]\([^()\s]{0,2000}(?:\s\"[^\"\n]{0,500}\")?\)")
 _EMPHASIS: Final = re.compile(r"(\*\*|__|\*|`)(?=\S)([^*`_\n]{1,300})(?<=\S)\1")
-_UNSHOWN: Final = re.compile("[\0-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_UNSHOWN: Final = re.compile(
+    "[\0-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 _SPACES: Final = re.compile(r"\s+")
 
 
@@ -75,7 +77,9 @@ def _folding() -> dict[int, str]:
 
 def _best_start(plain: str, terms: Iterable[str], size: int) -> int:
     folded = fold_text(plain)
-    stems = sorted({stem for term in terms if (stem := _stem(fold_text(compose_text(term))))}, key=len, reverse=True)
+    stems = sorted(
+        {stem for term in terms if (stem := _stem(fold_text(compose_text(term))))}, key=len, reverse=True
+    )
     if not stems:
         return 0
     pattern = re.compile("|".join(map(re.escape, stems)))
