@@ -85,7 +85,7 @@ async def open_tools(
 ) -> AsyncIterator[DaemonTools]:
     """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
-    max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: the configuration of it, as it is now.
+    max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: its configuration now.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
