@@ -156,7 +156,7 @@ def test_what_happened_at_earlier_steps_is_part_of_the_user_s_turn():
 
 
 def test_what_was_said_before_a_pause_is_echoed_as_it_came():
-    blocks = (
+    blocks: tuple[Any, ...] = (
         {"type": "text", "text": "\ud800 half a pair"},
         {"type": "server_tool_use", "id": "x", "new": [1]},
     )
