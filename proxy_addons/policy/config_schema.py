@@ -55,7 +55,7 @@ from .config_search import (
     ProviderNeeds,
     SearchProviderName,
 )
-from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile
+from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile, WebTools
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
 from .vendors.dialects import Vendor
 
@@ -570,6 +570,21 @@ LIMITS: tuple[Key, ...] = (
         "1_073_741_824",
         Tighten.FREE,
         "Bytes of bodies, both ways as they are on the wire, of one agent in a day (UTC); not set: no limit.",
+    ),
+    _limit(
+        "web_tools",
+        one_of(WebTools),
+        '"refuse"',
+        Tighten.NEVER,
+        "What becomes of web search and fetch that a vendor of models runs, in calls to the hosts of [vendors]:"
+        " passed, refused, or narrowed to the host rules and capped.",
+    ),
+    _limit(
+        "web_tools_max_uses",
+        whole(1, 1000),
+        "3",
+        Tighten.LESS,
+        "Where web_tools enforces: the most searches, and fetches, of one call.",
     ),
 )
 

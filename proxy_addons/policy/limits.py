@@ -43,6 +43,20 @@ class Mode(StrEnum):
     MONITOR = "monitor"
 
 
+class WebTools(StrEnum):
+    """What becomes of web tools that a vendor runs for a model, in the agent's own calls to it."""
+
+    PASS = "pass"  # noqa: S105 (no password)
+    REFUSE = "refuse"
+    ENFORCE = "enforce"
+
+
+WEB_TOOL_USES = 5
+"""Searches, and fetches, that one call to a model may make where web tools are enforced: they are billed one by one,
+and no vendor has a limit of its own.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Every limit of one profile (SPEC 1).
@@ -53,6 +67,7 @@ class Profile:
     cap accepted. lookup/connect/total_timeout: seconds a hop. blocked_extra: ranges beside the 30 built in.
     exceptions: named holes in the blocked table. mode: see Mode. tools: those its agents may call.
     concurrent_hops, requests_per_minute, bytes_per_day: budgets of each agent under this profile, None for no limit.
+    web_tools: see WebTools; web_tools_max_uses: the cap on each where they are enforced.
     """
 
     name: str
@@ -75,6 +90,8 @@ class Profile:
     concurrent_hops: int | None = None
     requests_per_minute: int | None = None
     bytes_per_day: int | None = None
+    web_tools: WebTools = WebTools.ENFORCE
+    web_tools_max_uses: int = WEB_TOOL_USES
     allowlist: tuple[HostPattern, ...] | None = None
     """The hosts that the caller of a page read narrows it to (SPEC 5); None: to none. No file sets it."""
     addresses: AddressTable = field(init=False, repr=False, compare=False)

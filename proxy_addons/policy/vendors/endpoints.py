@@ -1,0 +1,165 @@
+"""Which requests to a vendor's host carry a model's request, and what is done with all the others.
+
+A path is met by its last segments, so that a base path before them (`/openai/deployments/NAME/chat/completions`)
+changes nothing; what is only let through must be the whole path. Nothing is decoded or corrected: a path that is
+written otherwise (`/v1//messages`, `/v1/Messages`, `/v1/%6Dessages`) is one that nobody knows.
+
+    inspected   the body is read, and its web tools are held
+    harmless    nothing in it can make the vendor reach the web
+    closed      it can, or nobody knows: refused wherever web tools are held
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from proxy_addons.policy.hosts import HostPattern, parse_host_pattern
+from proxy_addons.policy.targets import Target
+
+from .dialects import Vendor
+
+
+class BodyKind(StrEnum):
+    """The shape of a model's request, whoever serves it."""
+
+    MESSAGES = "messages"
+    CHAT = "chat"
+    RESPONSES = "responses"
+
+
+class ErrorShape(StrEnum):
+    """In which words a vendor's SDKs read a refusal."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+    OPENROUTER = "openrouter"
+
+
+class Handling(StrEnum):
+    """What becomes of a request where web tools are held."""
+
+    INSPECTED = "inspected"
+    HARMLESS = "harmless"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One request to a vendor. kind: of its body, where that is inspected."""
+
+    vendor: Vendor
+    handling: Handling
+    kind: BodyKind | None = None
+
+    @property
+    def shape(self) -> ErrorShape:
+        """The vendor's, but for a model's request in another's shape."""
+        if self.kind is BodyKind.MESSAGES:
+            return ErrorShape.ANTHROPIC
+        return ErrorShape(self.vendor.value)
+
+
+INSPECTED: Mapping[Vendor, tuple[tuple[str, BodyKind], ...]] = MappingProxyType(
+    {
+        Vendor.ANTHROPIC: (
+            ("v1/messages", BodyKind.MESSAGES),
+            ("v1/chat/completions", BodyKind.CHAT),  # the vendor's layer for OpenAI's SDK
+        ),
+        Vendor.OPENAI: (
+            ("chat/completions", BodyKind.CHAT),
+            ("completions", BodyKind.CHAT),
+            ("responses", BodyKind.RESPONSES),
+        ),
+        Vendor.OPENROUTER: (
+            ("chat/completions", BodyKind.CHAT),
+            ("completions", BodyKind.CHAT),
+            ("responses", BodyKind.RESPONSES),
+            ("messages", BodyKind.MESSAGES),
+        ),
+    }
+)
+"""Last segments of the path, and the shape of what is posted there; the first that fits counts."""
+
+HARMLESS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
+    {
+        Vendor.ANTHROPIC: frozenset(
+            {"v1/messages/count_tokens", "v1/files", "v1/complete"}
+        ),
+        Vendor.OPENAI: frozenset(
+            {
+                "v1/embeddings", "v1/moderations", "v1/responses/input_tokens", "v1/files", "v1/uploads",
+                "v1/uploads/{id}/parts", "v1/uploads/{id}/complete", "v1/uploads/{id}/cancel",
+                "v1/responses/{id}/cancel", "v1/batches/{id}/cancel",
+                "v1/audio/speech", "v1/audio/transcriptions", "v1/audio/translations",
+                "v1/images/generations", "v1/vector_stores", "v1/vector_stores/{id}",
+                "v1/vector_stores/{id}/files", "v1/vector_stores/{id}/file_batches", "v1/vector_stores/{id}/search",
+            }
+        ),
+        Vendor.OPENROUTER: frozenset(
+            {"api/v1/embeddings", "api/v1/audio/speech", "api/v1/audio/transcriptions", "api/v1/files"}
+        ),
+    }
+)  # fmt: skip
+"""Whole paths that may be written to: counting, embedding, judging and keeping what the agent itself sends. A file
+that lists a batch's requests is harmless until the batch is made, and making one is closed."""
+
+BODYLESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+"""Methods that pass, as long as they bring no body and ask for no upgrade."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~:@-]+")
+_ID = "{id}"
+
+
+def find_endpoint(vendor: Vendor, method: str, target: Target, *, upgrades: bool = False) -> Endpoint:
+    """What `method` at `target` is to `vendor`. upgrades: it asks for another protocol, such as a WebSocket."""
+    if upgrades:
+        return Endpoint(vendor, Handling.CLOSED)
+    if method in BODYLESS:
+        return Endpoint(vendor, Handling.HARMLESS)
+    segments = target.path.removeprefix("/").split("/")
+    if method != "POST" or not all(map(_PLAIN.fullmatch, segments)):
+        return Endpoint(vendor, Handling.CLOSED)
+    for tail, kind in INSPECTED[vendor]:
+        wanted = tail.split("/")
+        if segments[-len(wanted) :] == wanted:
+            return Endpoint(vendor, Handling.INSPECTED, kind)
+    for whole in HARMLESS[vendor]:
+        wanted = whole.split("/")
+        if len(wanted) == len(segments) and all(
+            one in (_ID, segment) for one, segment in zip(wanted, segments, strict=True)
+        ):
+            return Endpoint(vendor, Handling.HARMLESS)
+    return Endpoint(vendor, Handling.CLOSED)
+
+
+def _patterns(*texts: str) -> tuple[HostPattern, ...]:
+    return tuple(map(parse_host_pattern, texts))
+
+
+DEFAULT_HOSTS: Mapping[Vendor, tuple[HostPattern, ...]] = MappingProxyType(
+    {
+        Vendor.ANTHROPIC: _patterns("api.anthropic.com", "*.api.anthropic.com"),
+        Vendor.OPENAI: _patterns("api.openai.com", "*.api.openai.com"),
+        Vendor.OPENROUTER: _patterns("openrouter.ai", "*.openrouter.ai"),
+    }
+)
+"""Where the vendors answer, their regional names among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class VendorHosts:
+    """The hosts at which each vendor's API answers, one's own gateways to it among them."""
+
+    anthropic: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.ANTHROPIC]
+    openai: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.OPENAI]
+    openrouter: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.OPENROUTER]
+
+    def find(self, target: Target) -> Vendor | None:
+        """Whose host it is."""
+        for vendor in Vendor:
+            patterns: tuple[HostPattern, ...] = getattr(self, vendor.value)
+            if any(pattern.matches(target.dns_name, target.port) for pattern in patterns):
+                return vendor
+        return None

@@ -1,0 +1,190 @@
+"""JSON read strictly, and changed without touching what is not meant.
+
+Two programs that read one body differently are the oldest way past a filter; so what has two readings is none:
+duplicate names, NaN and Infinity, bytes that are not UTF-8, a byte order mark, anything behind the value. What is
+kept is the text itself: a change replaces the members it names and leaves every other byte, so that 1.0, 1e400
+and a number of forty digits leave as they came.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+MAX_DIGITS = 400
+"""Digits of an integer that is taken for a number; longer ones are only kept as they stand."""
+
+
+class JsonTextError(ValueError):
+    """The body is not one JSON text that everybody reads alike. The message is fit for a caller."""
+
+
+class Change(Enum):
+    """What a member becomes that gets no new value."""
+
+    REMOVED = "removed"
+
+
+type Changes = Mapping[str, object]
+"""Members of one object by name: a new value, `Change.REMOVED`, or again `Changes` for an object within."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Changes of an object within; it is made where there is none."""
+
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member as it stands: where its name, and where its value, begin and end in the text."""
+
+    name: str
+    name_start: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A whole JSON text and its value."""
+
+    text: str
+    value: Any
+
+
+def read_json(data: bytes) -> JsonText:
+    """Raises JsonTextError."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise JsonTextError("it is not UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise JsonTextError("it begins with a byte order mark")
+    try:
+        return JsonText(text, _DECODER.decode(text))
+    except JsonTextError:
+        raise
+    except RecursionError:
+        raise JsonTextError("it is nested too deeply") from None
+    except ValueError:
+        raise JsonTextError("it is not JSON") from None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise JsonTextError("a name stands twice in one object")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise JsonTextError(f"{text} is no JSON number")
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= MAX_DIGITS else float("inf")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, parse_int=_integer)
+_NO_SPACE = re.compile(r"[^ \t\n\r]")
+
+
+def _skip(text: str, at: int) -> int:
+    found = _NO_SPACE.search(text, at)
+    return found.start() if found is not None else len(text)
+
+
+def members_of(text: str, at: int) -> Iterator[Member]:
+    """The members of the object that begins at or behind `at`, in a text that was read."""
+    at = _skip(text, _skip(text, at) + 1)
+    while text[at] != "}":
+        name_start = at
+        name, at = _DECODER.raw_decode(text, at)
+        start = _skip(text, _skip(text, at) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        yield Member(name, name_start, start, end)
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def elements_of(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Where the elements of the array at or behind `at` begin and end."""
+    at = _skip(text, _skip(text, at) + 1)
+    while text[at] != "]":
+        _, end = _DECODER.raw_decode(text, at)
+        yield at, end
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def change_object(text: str, at: int, changes: Changes) -> str:
+    """The object at `at` with `changes` made; members that they do not name keep their own text."""
+    parts = []
+    missing = dict(changes)
+    for member in members_of(text, at):
+        if member.name not in changes:
+            parts.append(text[member.name_start : member.end])
+            continue
+        change = missing.pop(member.name)
+        if change is Change.REMOVED:
+            continue
+        is_object = text[member.start] == "{"
+        new = (
+            change_object(text, member.start, change.changes)
+            if isinstance(change, Nested) and is_object
+            else _render(change)
+        )
+        parts.append(text[member.name_start : member.start] + new)
+    for name, change in missing.items():
+        if change is not Change.REMOVED:
+            parts.append(f"{json.dumps(name)}:{_render(change)}")
+    return "{" + ",".join(parts) + "}"
+
+
+def _render(change: object) -> str:
+    if isinstance(change, Nested):
+        made = ",".join(
+            f"{json.dumps(name)}:{_render(value)}"
+            for name, value in change.changes.items()
+            if value is not Change.REMOVED
+        )
+        return "{" + made + "}"
+    return json.dumps(change)
+
+
+def change_text(text: str, root: Changes, elements: Mapping[tuple[str, int], Changes]) -> bytes:
+    """The whole text with members of its root changed, and of objects in arrays at its root: (name, place)."""
+    edits: list[tuple[int, int, str]] = []
+    missing = dict(root)
+    start_of_root = _skip(text, 0)
+    for member in members_of(text, start_of_root):
+        if member.name in root:
+            change = missing.pop(member.name)
+            if change is Change.REMOVED:
+                raise ValueError("members of the root are changed, never removed")
+            edits.append((member.start, member.end, _render(change)))
+        for place, (start, end) in enumerate(
+            elements_of(text, member.start) if any(name == member.name for name, _ in elements) else ()
+        ):
+            found = elements.get((member.name, place))
+            if found is not None:
+                edits.append((start, end, change_object(text, start, found)))
+    added = "".join(f"{json.dumps(name)}:{_render(change)}," for name, change in missing.items())
+    if added:
+        behind = start_of_root + 1
+        edits.append((behind, behind, added))  # the root has members: what is changed stands in one
+    return _apply(text, edits).encode("utf-8")
+
+
+def _apply(text: str, edits: list[tuple[int, int, str]]) -> str:
+    parts, done = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[done:start], new]
+        done = end
+    return "".join([*parts, text[done:]])
