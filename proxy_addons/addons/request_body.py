@@ -34,7 +34,20 @@ class RequestBody:
         if size == -1 or (size is None and cap == 0):
             hop.refuse(_over(hop, cap))
             return
-        flow.request.stream = _counter(hop, cap)
+        kept = hop.call.keeps if hop.call is not None else None
+        if kept is None:
+            flow.request.stream = _counter(hop, cap)
+        elif size is not None and size > kept:
+            hop.refuse(over_kept(hop))
+        # Else it is kept by the stream (engine.stream), which counts it.
+
+
+def over_kept(hop: Hop) -> Verdict:
+    """A body that has to be read whole, and is too long for that."""
+    call = hop.call
+    if call is not None and call.over is not None:
+        return call.over
+    return _over(hop, min(hop.profile.request_cap, call.keeps if call is not None and call.keeps else 0))
 
 
 def _over(hop: Hop, cap: int) -> Verdict:

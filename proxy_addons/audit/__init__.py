@@ -29,6 +29,7 @@ from proxy_addons.audit.record import (
     TlsFacts,
 )
 from proxy_addons.audit.search_record import SearchRecord
+from proxy_addons.audit.web_record import WebRecord
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.verify import ChainReport, Finding, VerifyReport, verify_directory
 from proxy_addons.audit.writer import AuditLog
@@ -61,6 +62,7 @@ __all__ = [
     "PublicKey",
     "Record",
     "SearchRecord",
+    "WebRecord",
     "TlsFacts",
     "VerifyReport",
     "load_public_key",

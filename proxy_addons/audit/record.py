@@ -30,6 +30,7 @@ from proxy_addons.policy.verdicts import Outcome
 
 if TYPE_CHECKING:
     from proxy_addons.audit.search_record import SearchRecord
+    from proxy_addons.audit.web_record import WebRecord
 
 MAX_ADDRESSES = 64
 MAX_FACTS = 16
@@ -44,6 +45,7 @@ class LineKind(StrEnum):
     CLOSE = "close"
     FETCH = "fetch"
     SEARCH = "search"
+    WEB = "web"
     EVENT = "event"
     CHECKPOINT = "checkpoint"
 
@@ -343,7 +345,7 @@ class EventRecord:
         return render_members(self.render())
 
 
-type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord | SearchRecord
+type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord | SearchRecord | WebRecord
 
 _encoder = JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"))
 

@@ -23,6 +23,7 @@ from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.rulebook import CurrentRules
 from proxy_addons.policy.targets import Target
+from proxy_addons.policy.vendors.endpoints import Endpoint, ErrorShape
 from proxy_addons.policy.verdicts import Rule, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
 
@@ -238,6 +239,8 @@ class Hop:
     spending: Spending | None = None
     """None where its profile has no budgets, and until they were asked."""
     request_bytes: int = 0
+    call: "VendorCall | None" = None
+    """What the request is to a vendor of models, where its host is one's."""
     redirect_to: str | None = None
     """Where its answer leads, if that is a redirect, in display form."""
     status: int | None = None
@@ -265,6 +268,35 @@ class Hop:
         """What an answer of ours says beside the verdict."""
         position = f"{self.chain}:{self.decision}" if self.from_daemon and self.decision is not None else None
         return HopContext(self.fetch_id, self.number, policy_name(self.profile), self.display, position)
+
+
+@dataclass(slots=True, eq=False)
+class VendorCall:
+    """A request to a vendor of models, and what was made of it.
+
+    keeps: bytes of its body that are kept until it is whole, for its web tools to be held; None: it streams.
+    reader: reads its answer on the side, decoded, as it passes.
+    """
+
+    endpoint: Endpoint
+    keeps: int | None = None
+    over: Verdict | None = None
+    """The refusal of a body that is longer; None: as of any body that is too long."""
+    narrowed: bool = False
+    tools: tuple[str, ...] = ()
+    reader: "AnswerReader | None" = None
+
+    @property
+    def shape(self) -> ErrorShape:
+        """In whose words a refusal is told."""
+        return self.endpoint.shape
+
+
+class AnswerReader(Protocol):
+    """Reads a decoded body as it passes. Never raises, never waits."""
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes."""
 
 
 class Origin(Server):

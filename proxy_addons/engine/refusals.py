@@ -17,6 +17,9 @@ AUDIT_UNAVAILABLE = refuse(
     Rule.AUDIT_UNAVAILABLE, "the audit log cannot be written; no request is let through", failure=Failure.SOFT
 )
 
+_IN_SHAPE = frozenset({Rule.WEB_TOOL, Rule.REQUEST_CAP})
+"""Refusals of a model's request that are told in its vendor's own words."""
+
 
 def not_http(detail: str) -> Verdict:
     """Bytes or a head that are not the HTTP spoken here."""
@@ -25,7 +28,10 @@ def not_http(detail: str) -> Verdict:
 
 def response_for(hop: Hop, verdict: Verdict) -> http.Response:
     """The HTTP answer to a refused hop."""
-    return _response(render_refusal(verdict, hop.context, hop.profile, retry_after=verdict.retry_after))
+    shape = hop.call.shape if hop.call is not None and verdict.rule in _IN_SHAPE else None
+    return _response(
+        render_refusal(verdict, hop.context, hop.profile, retry_after=verdict.retry_after, shape=shape)
+    )
 
 
 def refuse_bytes(session: Session, verdict: Verdict) -> bytes:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .config_forms import Form, FormError, read_host, read_list
+from .hosts import HostPattern
 from .vendors.dialects import DEFAULT_DIALECTS, DIALECTS, Vendor
 
 MAX_DOMAINS = 1000
@@ -72,6 +73,8 @@ class VendorConfig:
     model: str | None = None
     key_env: str | None = None
     key_file: str | None = None
+    hosts: tuple[HostPattern, ...] = ()
+    """Where agents' own calls to it are held to their profile (`vendors.endpoints`)."""
 
     @property
     def key_variable(self) -> str | None:

@@ -58,6 +58,7 @@ from .config_search import (
 from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile, WebTools
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
 from .vendors.dialects import Vendor
+from .vendors.endpoints import DEFAULT_HOSTS
 
 PROFILE_TABLE = "profiles.NAME"
 """Stands for the table of any one profile."""
@@ -171,6 +172,14 @@ def _vendor_rows(name: Vendor) -> tuple[Key, ...]:
     variable = KEY_VARIABLES[name]
     return (
         Key(table, "endpoint", ENDPOINT, ENDPOINTS[name], f'"{ENDPOINTS[name]}"', "Where it is."),
+        Key(
+            table,
+            "hosts",
+            HOSTS,
+            [str(pattern) for pattern in DEFAULT_HOSTS[name]],
+            f'["{DEFAULT_HOSTS[name][0]}"]',
+            "Hosts at which agents' own calls to it are held to their profile's web_tools.",
+        ),
         Key(
             table,
             "dialect",
@@ -576,7 +585,7 @@ LIMITS: tuple[Key, ...] = (
         one_of(WebTools),
         '"refuse"',
         Tighten.NEVER,
-        "What becomes of web search and fetch that a vendor of models runs, in calls to the hosts of [vendors]:"
+        "What becomes of web search and fetch that a vendor of models runs, in agents' calls to its hosts:"
         " passed, refused, or narrowed to the host rules and capped.",
     ),
     _limit(

@@ -354,6 +354,11 @@ REMEDIES: Mapping[Rule, _Row] = MappingProxyType(
             "a budget of the profile is spent: wait, or raise the one the message names (requests_per_minute,"
             " bytes_per_day or concurrent_hops)"
         ),
+        Rule.WEB_TOOL: _elsewhere(
+            "the call to a vendor of models asked for what reaches the web there, and could not be held to the"
+            ' profile: the message says what to write instead; web_tools = "pass" in the profile lets everything'
+            " through unread"
+        ),
         Rule.INTERNAL: _elsewhere("a fault of the gateway's own, refused to be safe; its log says more"),
         Rule.AUDIT_UNAVAILABLE: _elsewhere(
             "nothing passes while the audit log cannot be written: make room in the state directory"

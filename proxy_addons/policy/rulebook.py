@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from .agents import LOCAL_AGENT, Entrance, Roster
 from .config_values import Config
 from .hosts import HostPattern
 from .limits import Profile
 from .reading import PAGE_READ, derive_read_profile
+from .vendors.endpoints import VendorHosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Rulebook:
     roster: Roster = field(init=False, repr=False, compare=False)
     entrances: tuple[Entrance, ...] = field(init=False, repr=False, compare=False)
     tools: Entrance = field(init=False, repr=False, compare=False)
+    vendor_hosts: VendorHosts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         config = self.config
@@ -39,6 +42,8 @@ class Rulebook:
         object.__setattr__(self, "roster", Roster(config.agents.values(), config.profiles))
         object.__setattr__(self, "entrances", entrances)
         object.__setattr__(self, "tools", tools)
+        hosts = MappingProxyType({name: one.hosts for name, one in config.asking.vendors.items()})
+        object.__setattr__(self, "vendor_hosts", VendorHosts(hosts))
 
     def find_profile(
         self, agent: str, profile: str, allowlist: tuple[HostPattern, ...] | None = None

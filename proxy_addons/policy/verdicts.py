@@ -53,6 +53,7 @@ class Rule(StrEnum):
     TOTAL_TIMEOUT = "total-timeout"
     IDENTITY = "identity"
     BUDGET = "budget"
+    WEB_TOOL = "web-tool"
     INTERNAL = "internal"
     AUDIT_UNAVAILABLE = "audit-unavailable"
 
@@ -90,6 +91,7 @@ RULES: Mapping[Rule, RuleRow] = MappingProxyType(
         Rule.CONNECT_TIMEOUT: RuleRow(504, "Connect timed out", "connection_timeout"),
         Rule.TOTAL_TIMEOUT: RuleRow(504, "Timed out", "http_response_timeout"),
         Rule.IDENTITY: RuleRow(407, "Unknown agent", "http_request_denied"),
+        Rule.WEB_TOOL: RuleRow(403, "Web tool not allowed", "http_request_denied"),
         Rule.BUDGET: RuleRow(429, "Budget spent", "connection_limit_reached"),
         Rule.INTERNAL: RuleRow(503, "Internal error", "proxy_internal_error"),
         Rule.AUDIT_UNAVAILABLE: RuleRow(503, "Audit log unavailable", "proxy_internal_error"),

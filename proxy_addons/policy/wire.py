@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from .budgets import Budget
 from .hosts import HostPattern, HostPatternError, parse_host_pattern
 from .limits import Profile
+from .vendors.endpoints import ErrorShape
+from .vendors.errors import render_error
 from .verdicts import RULES, Outcome, Rule, Verdict
 
 PREFIX = b"fetchd-"
@@ -88,9 +90,17 @@ def policy_name(profile: Profile) -> str:
 
 
 def render_refusal(
-    verdict: Verdict, context: HopContext, profile: Profile | None = None, *, retry_after: int | None = None
+    verdict: Verdict,
+    context: HopContext,
+    profile: Profile | None = None,
+    *,
+    retry_after: int | None = None,
+    shape: ErrorShape | None = None,
 ) -> WireAnswer:
-    """The answer for a refusal. `profile` lets the document say what would be allowed."""
+    """The answer for a refusal. `profile` lets the document say what would be allowed.
+
+    shape: whose error the body is to look like, for the SDK that reads it; the document then stands within it.
+    """
     if verdict.rule is None:
         raise ValueError("only a refusal is rendered as a problem")
     row = RULES[verdict.rule]
@@ -109,9 +119,13 @@ def render_refusal(
     allowed = _what_is_allowed(verdict, profile)
     if allowed is not None:
         document["allowed"] = allowed
+    content_type = PROBLEM_TYPE
+    if shape is not None:
+        document = render_error(shape, row.status, verdict.message, document)
+        content_type = "application/json"
     body = json.dumps(document).encode("ascii") + b"\n"
     fields = [
-        (b"Content-Type", PROBLEM_TYPE.encode()),
+        (b"Content-Type", content_type.encode()),
         (b"Content-Length", b"%d" % len(body)),
         (b"Cache-Control", b"no-store"),
         (VERDICT.encode(), Outcome.REFUSED.value.encode()),

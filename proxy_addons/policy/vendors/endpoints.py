@@ -152,14 +152,11 @@ DEFAULT_HOSTS: Mapping[Vendor, tuple[HostPattern, ...]] = MappingProxyType(
 class VendorHosts:
     """The hosts at which each vendor's API answers, one's own gateways to it among them."""
 
-    anthropic: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.ANTHROPIC]
-    openai: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.OPENAI]
-    openrouter: tuple[HostPattern, ...] = DEFAULT_HOSTS[Vendor.OPENROUTER]
+    patterns: Mapping[Vendor, tuple[HostPattern, ...]] = DEFAULT_HOSTS
 
     def find(self, target: Target) -> Vendor | None:
         """Whose host it is."""
-        for vendor in Vendor:
-            patterns: tuple[HostPattern, ...] = getattr(self, vendor.value)
+        for vendor, patterns in self.patterns.items():
             if any(pattern.matches(target.dns_name, target.port) for pattern in patterns):
                 return vendor
         return None

@@ -104,6 +104,7 @@ ELSEWHERE = {
     Rule.UPSTREAM: "the origin failed",
     Rule.IDENTITY: "fetchd agent add",
     Rule.BUDGET: "requests_per_minute",
+    Rule.WEB_TOOL: 'web_tools = "pass"',
     Rule.INTERNAL: "a fault of the gateway's own",
     Rule.AUDIT_UNAVAILABLE: "make room",
     Rule.DNS_FAILED: "nameservers of [dns]",
