@@ -38,6 +38,7 @@ from proxy_addons.addons.identity import Identity  # noqa: E402
 from proxy_addons.addons.integrity import Integrity  # noqa: E402
 from proxy_addons.addons.request_body import RequestBody  # noqa: E402
 from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
+from proxy_addons.addons.web_tools import WebTools  # noqa: E402
 from proxy_addons.audit.errors import AuditUnavailableError  # noqa: E402
 from proxy_addons.audit.keys import AuditKeys  # noqa: E402
 from proxy_addons.audit.sink import AuditSink  # noqa: E402
@@ -175,6 +176,7 @@ class Gateway:
             Integrity(),
             self._budgets,
             Chains(self._ledger),
+            WebTools(self.rules),
             RequestBody(),
             Anonymity(),
             ByteCap(make_slots(count_workers(config), spec.budgets.with_name("decoder-windows"))),

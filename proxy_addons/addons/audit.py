@@ -16,9 +16,12 @@ from proxy_addons.audit.record import (
     TlsFacts,
 )
 from proxy_addons.audit.sink import AuditSink
+from proxy_addons.audit.web_record import WebRecord
 from proxy_addons.dial import DialReport
-from proxy_addons.engine.hops import Hop, Origin, Session, hop_of
+from proxy_addons.engine.hops import Hop, Origin, Session, VendorCall, hop_of
 from proxy_addons.policy.content_types import parse_content_type
+from proxy_addons.policy.targets import TargetParseError, parse_target
+from proxy_addons.policy.vendors.answers import AnswerFacts
 from proxy_addons.policy.verdicts import RULES, Outcome, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
 
@@ -92,6 +95,8 @@ class Audit:
                 ms=_times(hop),
             )
         )
+        if hop.call is not None and hop.call.reader is not None:
+            self._sink.append(_web_record(hop, hop.call, hop.call.reader.facts))
 
     def refused(self, session: Session, verdict: Verdict) -> HopContext:
         """Write the decision line for bytes that never became a hop."""
@@ -165,6 +170,38 @@ class Audit:
 
 _SHORT = 200
 """Octets of a Content-Type that is worth keeping."""
+
+
+def _web_record(hop: Hop, call: VendorCall, facts: AnswerFacts) -> WebRecord:
+    kind = call.endpoint.kind
+    return WebRecord(
+        decision=hop.decision,
+        agent=hop.agent,
+        fetch_id=hop.fetch_id,
+        hop=hop.number,
+        vendor=call.endpoint.vendor.value,
+        endpoint=kind.value if kind is not None else "",
+        web_tools=hop.profile.web_tools.value,
+        declared=call.declared,
+        narrowed=call.narrowed,
+        calls=[(one.tool, one.error, one.ended) for one in facts.calls.values()],
+        citations=[(url, _is_within(url, hop)) for url in facts.citations],
+        omitted=facts.omitted,
+        search_requests=facts.search_requests,
+        fetch_requests=facts.fetch_requests,
+        input_tokens=facts.input_tokens,
+        output_tokens=facts.output_tokens,
+        stop=facts.stop,
+        paused=facts.paused,
+        complete=facts.complete,
+    )
+
+
+def _is_within(url: str, hop: Hop) -> bool:
+    try:
+        return hop.profile.hosts.admits(parse_target(url))
+    except TargetParseError:
+        return False
 
 
 def _read_essence(value: bytes) -> str | None:

@@ -113,9 +113,14 @@ def _declares_too_much(hop: Hop, flow: http.HTTPFlow) -> bool:
 
 
 def _counter(hop: Hop, meter: BodyMeter) -> Callable[[bytes], bytes]:
+    reader = hop.call.reader if hop.call is not None else None
+
     def count(chunk: bytes) -> bytes:
         try:
-            if chunk:
+            if chunk and reader is not None:
+                for piece in meter.feed(chunk):
+                    reader.feed(piece)
+            elif chunk:
                 meter.count(chunk)
             else:
                 meter.finish()

@@ -29,28 +29,18 @@ class RequestBody:
         if size == 0 and not flow.request.is_http2:
             return
         if size is not None and size > cap:
-            hop.refuse(_over(hop, cap))
+            hop.refuse(over_cap(hop, cap))
             return
         if size == -1 or (size is None and cap == 0):
-            hop.refuse(_over(hop, cap))
+            hop.refuse(over_cap(hop, cap))
             return
-        kept = hop.call.keeps if hop.call is not None else None
-        if kept is None:
+        if hop.call is None or hop.call.kept is None:
             flow.request.stream = _counter(hop, cap)
-        elif size is not None and size > kept:
-            hop.refuse(over_kept(hop))
-        # Else it is kept by the stream (engine.stream), which counts it.
+        # Else the stream keeps it, and counts it (engine.stream).
 
 
-def over_kept(hop: Hop) -> Verdict:
-    """A body that has to be read whole, and is too long for that."""
-    call = hop.call
-    if call is not None and call.over is not None:
-        return call.over
-    return _over(hop, min(hop.profile.request_cap, call.keeps if call is not None and call.keeps else 0))
-
-
-def _over(hop: Hop, cap: int) -> Verdict:
+def over_cap(hop: Hop, cap: int) -> Verdict:
+    """The body is longer than `cap`."""
     message = f"request body exceeds the {cap}-byte cap" if cap else "request body not allowed"
     return refuse(Rule.REQUEST_CAP, message, subject=hop.display or "")
 
@@ -59,7 +49,7 @@ def _counter(hop: Hop, cap: int) -> Callable[[bytes], bytes]:
     def count(chunk: bytes) -> bytes:
         hop.request_bytes += len(chunk)
         if hop.request_bytes > cap:
-            hop.refuse(_over(hop, cap))
+            hop.refuse(over_cap(hop, cap))
             raise RefusedBody
         return chunk
 

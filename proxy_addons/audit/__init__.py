@@ -29,9 +29,9 @@ from proxy_addons.audit.record import (
     TlsFacts,
 )
 from proxy_addons.audit.search_record import SearchRecord
-from proxy_addons.audit.web_record import WebRecord
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.verify import ChainReport, Finding, VerifyReport, verify_directory
+from proxy_addons.audit.web_record import WebRecord
 from proxy_addons.audit.writer import AuditLog
 from proxy_addons.policy.verdicts import Outcome
 
@@ -62,9 +62,9 @@ __all__ = [
     "PublicKey",
     "Record",
     "SearchRecord",
-    "WebRecord",
     "TlsFacts",
     "VerifyReport",
+    "WebRecord",
     "load_public_key",
     "parse_head",
     "verify_directory",

@@ -1,6 +1,6 @@
 """The audit line of a model's answer: what a vendor of models said of the web tools that it ran for an agent.
 
-It is the vendor's word, read as it passed; of the answer's text nothing stands here, of a cited page its address alone.
+It is the vendor's word, read as it passed; of the answer's text nothing stands here, of a cited page its address.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,9 @@ class WebRecord:
             "vendor": clip_text(self.vendor),
             "endpoint": clip_text(self.endpoint),
             "web_tools": clip_text(self.web_tools),
-            "declared": None if self.declared is None else [clip_text(name) for name in self.declared[:MAX_ROWS]],
+            "declared": None
+            if self.declared is None
+            else [clip_text(name) for name in self.declared[:MAX_ROWS]],
             "narrowed": self.narrowed,
             "calls": [
                 {"tool": clip_text(tool), "error": clip_optional(error), "ended": ended}

@@ -23,6 +23,7 @@ from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.rulebook import CurrentRules
 from proxy_addons.policy.targets import Target
+from proxy_addons.policy.vendors.answers import Reader
 from proxy_addons.policy.vendors.endpoints import Endpoint, ErrorShape
 from proxy_addons.policy.verdicts import Rule, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
@@ -274,17 +275,16 @@ class Hop:
 class VendorCall:
     """A request to a vendor of models, and what was made of it.
 
-    keeps: bytes of its body that are kept until it is whole, for its web tools to be held; None: it streams.
+    kept: its body is kept until it is whole, for its web tools to be held; None: it streams.
+    declared: the web tools of the request, None where nobody looked. narrowed: whether it was changed.
     reader: reads its answer on the side, decoded, as it passes.
     """
 
     endpoint: Endpoint
-    keeps: int | None = None
-    over: Verdict | None = None
-    """The refusal of a body that is longer; None: as of any body that is too long."""
+    kept: "KeptBody | None" = None
+    declared: tuple[str, ...] | None = None
     narrowed: bool = False
-    tools: tuple[str, ...] = ()
-    reader: "AnswerReader | None" = None
+    reader: Reader | None = None
 
     @property
     def shape(self) -> ErrorShape:
@@ -292,11 +292,14 @@ class VendorCall:
         return self.endpoint.shape
 
 
-class AnswerReader(Protocol):
-    """Reads a decoded body as it passes. Never raises, never waits."""
+class KeptBody(Protocol):
+    """Room for one body that is kept whole."""
 
-    def feed(self, piece: bytes) -> None:
-        """The next bytes."""
+    def take(self, size: int) -> Verdict:
+        """So many bytes more are here; refused: there is no room for them."""
+
+    def release(self) -> None:
+        """The body is not needed any more. Counts once; never raises."""
 
 
 class Origin(Server):

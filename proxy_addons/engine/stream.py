@@ -184,8 +184,12 @@ class GateStream(HttpStream):
             self._timer.cancel()
             self._timer = None
         hop: Hop | None = getattr(self, "hop", None)
-        if hop is not None and hop.spending is not None:
+        if hop is None:
+            return
+        if hop.spending is not None:
             hop.spending.release()
+        if hop.call is not None and hop.call.kept is not None:
+            hop.call.kept.release()
 
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         """Get an upstream connection for the judged target, and write the decision before its first byte."""
@@ -224,6 +228,27 @@ class GateStream(HttpStream):
             self._session.recorder.decided(self.hop)
         except AuditUnavailableError:
             self.hop.refuse(AUDIT_UNAVAILABLE)
+
+    def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """A body that is kept whole, for an addon to read before anything is sent; bounded (N7)."""
+        return self._guarded(self._keep_piece(event))
+
+    def _keep_piece(self, event: events.Event) -> layer.CommandGenerator[None]:
+        hop = self.hop
+        kept = hop.call.kept if hop.call is not None else None
+        if type(event) is RequestData:
+            size = len(event.data)
+            hop.request_bytes += size
+            verdict = kept.take(size) if kept is not None else INTERNAL
+            if not verdict.refused and hop.spending is not None and hop.profile.bytes_per_day is not None:
+                verdict = hop.spending.spend(size)
+            if verdict.refused:
+                hop.refuse(verdict)
+                raise RefusedBody
+        yield from super().state_consume_request_body(event)
+        if kept is not None and type(event) is RequestEndOfMessage:
+            self.flow.request.data.content = b""  # it was sent, and the answer may take its time
+            kept.release()
 
     def state_stream_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A counting callable that refuses must end in an answer, not in a dropped chunk (N15)."""

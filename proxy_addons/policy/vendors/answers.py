@@ -178,7 +178,9 @@ class EventStream:
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _TELLING = {
     BodyKind.MESSAGES: re.compile(rb"message_|server_tool_use|_tool_result|citation|\"error\""),
-    BodyKind.RESPONSES: re.compile(rb"output_item\.done|annotation|response\.(completed|incomplete|failed)|\"error\""),
+    BodyKind.RESPONSES: re.compile(
+        rb"output_item\.done|annotation|response\.(completed|incomplete|failed)|\"error\""
+    ),
     BodyKind.CHAT: re.compile(rb"annotations|usage|finish_reason|\"error\""),
 }
 """Events that can say something of interest: most are a word of text, and are not read further."""
@@ -191,7 +193,7 @@ def _read(data: bytes) -> Any:
         return None
 
 
-# --- Anthropic -------------------------------------------------------------------------------------------------------
+# --- Anthropic --------------------------------------------------------------------------------------------------
 
 
 def _take_message(facts: AnswerFacts, message: dict[str, Any]) -> None:
@@ -248,7 +250,7 @@ def _take_anthropic_usage(facts: AnswerFacts, usage: object) -> None:
     _take_requests(facts, usage.get("server_tool_use"))
 
 
-# --- OpenAI Responses ------------------------------------------------------------------------------------------------
+# --- OpenAI Responses -------------------------------------------------------------------------------------------
 
 
 def _take_response(facts: AnswerFacts, response: dict[str, Any]) -> None:
@@ -300,7 +302,7 @@ def _take_item(facts: AnswerFacts, item: dict[str, Any]) -> None:
 _CALL_ITEMS = {"web_search_call": "web_search", "web_search": "web_search", "web_fetch": "web_fetch"}
 
 
-# --- Chat Completions ------------------------------------------------------------------------------------------------
+# --- Chat Completions -------------------------------------------------------------------------------------------
 
 
 def _take_completion(facts: AnswerFacts, completion: dict[str, Any]) -> None:
@@ -337,7 +339,7 @@ _TAKE_EVENT = {
     BodyKind.CHAT: _take_chunk,
 }
 
-# --- shared ----------------------------------------------------------------------------------------------------------
+# --- shared -----------------------------------------------------------------------------------------------------
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:

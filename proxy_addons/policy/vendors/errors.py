@@ -23,7 +23,12 @@ def render_error(
             kind = _TYPES.get(status, "invalid_request_error")
             return {"type": "error", "error": {"type": kind, "message": told}, "fetchd": dict(problem)}
         case ErrorShape.OPENAI:
-            error = {"message": told, "type": "invalid_request_error", "param": None, "code": problem.get("rule")}
+            error = {
+                "message": told,
+                "type": "invalid_request_error",
+                "param": None,
+                "code": problem.get("rule"),
+            }
             return {"error": error, "fetchd": dict(problem)}
         case ErrorShape.OPENROUTER:
             return {"error": {"code": status, "message": told}, "fetchd": dict(problem)}

@@ -114,6 +114,8 @@ LOOSER = {
     "total_timeout": 20.001,
     "exceptions": [{"host": "a.example", "address": "10.0.0.7"}],
     "mode": "monitor",
+    "web_tools": "pass",
+    "web_tools_max_uses": 6,
 }
 TIGHTER: dict[str, Any] = {
     "schemes": ["https"],

@@ -12,7 +12,7 @@ from netaddr import AddrFormatError, IPAddress, IPNetwork
 from proxy_addons.policy import limits
 from proxy_addons.policy.addresses import AddressException, BlockedRange
 from proxy_addons.policy.hosts import ANY_HOST, HostRules, parse_host_pattern
-from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
+from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile, WebTools
 
 
 def patterns(*texts: str) -> tuple[Any, ...]:
@@ -45,6 +45,8 @@ def test_the_default_profile_is_the_table_of_the_contract() -> None:
         "concurrent_hops": None,
         "requests_per_minute": None,
         "bytes_per_day": None,
+        "web_tools": "enforce",
+        "web_tools_max_uses": 5,
         "allowlist": None,
     }
 
@@ -96,6 +98,8 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "concurrent_hops": [1, 2],
     "requests_per_minute": [1, 2],
     "bytes_per_day": [1, 2],
+    "web_tools": [WebTools.PASS, WebTools.REFUSE],
+    "web_tools_max_uses": [1, 6],
     "allowlist": [(), patterns("a.example"), patterns("a", "b")],
 }
 

@@ -8,7 +8,7 @@ from proxy_addons.policy.verdicts import ALLOWED, RULES, Failure, Outcome, Rule,
 
 STATUSES = {
     403: "parse scheme userinfo port ip-literal method host no-allowed-address redirect-cap downgrade"
-    " upgrade",
+    " upgrade web-tool",
     421: "authority-mismatch no-sni",
     400: "not-http",
     413: "request-cap",
@@ -18,7 +18,7 @@ STATUSES = {
     429: "budget",
     503: "internal audit-unavailable",
 }
-"""SPEC 1.7, as it is written there."""
+"""SPEC 1.7, as it is written there, and the rule of web tools (docs/web-tools.md)."""
 
 RFC_9209_TYPES = {
     "dns_timeout", "dns_error", "destination_not_found", "destination_unavailable",
