@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import anthropic
-import httpx
 import httpx2
 import openai
 import pytest
@@ -23,6 +22,7 @@ from tests.kit import vendors
 
 ANTHROPIC, OPENAI, OPENROUTER = vendors.NAMES
 SEARCH: Any = {"type": "web_search_20250305", "name": "web_search", "max_uses": 9}
+ELSEWHERE: Any = {**SEARCH, "allowed_domains": ["evil.example"]}
 ASK: Any = {"model": "claude-test", "max_tokens": 10, "messages": [{"role": "user", "content": "tokio?"}]}
 
 
@@ -57,7 +57,7 @@ def claude(world: VendorWorld, client: httpx2.Client) -> anthropic.Anthropic:
     )
 
 
-def gpt(world: VendorWorld, client: httpx.Client, name: str = OPENAI, path: str = "/v1") -> openai.OpenAI:
+def gpt(world: VendorWorld, client: httpx2.Client, name: str = OPENAI, path: str = "/v1") -> openai.OpenAI:
     return openai.OpenAI(api_key=KEY, base_url=world.base_url(name, path), http_client=client, max_retries=0)
 
 
@@ -89,8 +89,9 @@ def test_the_sdk_takes_our_completions_for_openais(whole: dict[str, Any]) -> Non
 def test_a_search_is_narrowed_on_the_wire_and_the_answer_arrives_whole(
     world: VendorWorld, streamed: bool, http2: bool
 ) -> None:
-    tool = {**SEARCH, "allowed_domains": ["tokio.docs.rs", "evil.example"], "user_location": None}
-    with world.client2(NARROW, http2=http2) as client:
+    tool: Any = {**SEARCH, "allowed_domains": ["tokio.docs.rs", "evil.example"], "user_location": None}
+    answer: Any
+    with world.client(NARROW, http2=http2) as client:
         sdk = claude(world, client)
         if streamed:
             with sdk.messages.stream(**ASK, tools=[tool]) as stream:
@@ -100,7 +101,7 @@ def test_a_search_is_narrowed_on_the_wire_and_the_answer_arrives_whole(
             raw = sdk.messages.with_raw_response.create(**ASK, tools=[tool])
             answer, fetch_id = raw.parse(), raw.headers["fetchd-id"]
 
-    assert answer.content[-1].text == vendors.TEXT  # type: ignore[union-attr]
+    assert answer.content[-1].text == vendors.TEXT
     (left,) = world.sent()["tools"]
     assert left == {**tool, "max_uses": 3, "allowed_domains": ["tokio.docs.rs"]}
     (line,) = world.web_lines(fetch_id)
@@ -114,10 +115,10 @@ def test_a_search_is_narrowed_on_the_wire_and_the_answer_arrives_whole(
 
 def test_a_search_that_no_host_of_the_profile_is_left_for_is_refused(world: VendorWorld, http2: bool) -> None:
     with (
-        world.client2(NARROW, http2=http2) as client,
+        world.client(NARROW, http2=http2) as client,
         pytest.raises(anthropic.PermissionDeniedError) as caught,
     ):
-        claude(world, client).messages.create(**ASK, tools=[{**SEARCH, "allowed_domains": ["evil.example"]}])
+        claude(world, client).messages.create(**ASK, tools=[ELSEWHERE])
 
     assert "cannot be narrowed to the profile" in str(caught.value)
     assert caught.value.response.headers["fetchd-rule"] == "web-tool"
@@ -129,7 +130,7 @@ def test_a_search_that_no_host_of_the_profile_is_left_for_is_refused(world: Vend
 
 
 def test_a_search_is_refused_and_the_sdk_shows_why(world: VendorWorld) -> None:
-    with world.client2(REFUSE) as client:
+    with world.client(REFUSE) as client:
         sdk = claude(world, client)
         with pytest.raises(
             anthropic.PermissionDeniedError, match="web search run by the provider is not allowed"
@@ -143,7 +144,7 @@ def test_a_search_is_refused_and_the_sdk_shows_why(world: VendorWorld) -> None:
 
 @pytest.mark.parametrize("listener", [PASS, MONITOR], ids=["pass", "monitor"])
 def test_a_search_passes_untouched_and_is_read_all_the_same(world: VendorWorld, listener: int) -> None:
-    with world.client2(listener) as client:
+    with world.client(listener) as client:
         raw = claude(world, client).messages.with_raw_response.create(**ASK, tools=[SEARCH])
 
     assert world.sent()["tools"] == [SEARCH]
@@ -156,9 +157,9 @@ def test_a_search_passes_untouched_and_is_read_all_the_same(world: VendorWorld, 
 
 def test_a_key_reaches_the_vendor_and_no_log(world: VendorWorld) -> None:
     for listener in (PASS, NARROW, REFUSE):
-        with world.client(listener) as client, world.client2(listener) as client2:
+        with world.client(listener) as client:
             try:
-                claude(world, client2).messages.create(**ASK, tools=[SEARCH], system=f"not {KEY}-b")
+                claude(world, client).messages.create(**ASK, tools=[SEARCH], system=f"not {KEY}-b")
                 gpt(world, client).responses.create(model="gpt-test", input=KEY)
             except anthropic.PermissionDeniedError:
                 assert listener == REFUSE
@@ -176,12 +177,13 @@ def test_a_key_reaches_the_vendor_and_no_log(world: VendorWorld) -> None:
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_a_responses_search_is_narrowed(world: VendorWorld, streamed: bool, http2: bool) -> None:
     tools: Any = [{"type": "web_search"}]
+    answer: Any
     with world.client(NARROW, http2=http2) as client:
         sdk = gpt(world, client)
         if streamed:
             with sdk.responses.stream(model="gpt-test", input="tokio?", tools=tools) as stream:
                 answer = stream.get_final_response()
-                fetch_id = stream._raw_stream.response.headers["fetchd-id"]  # type: ignore[attr-defined]
+                fetch_id = stream._raw_stream.response.headers["fetchd-id"]
         else:
             raw = sdk.responses.with_raw_response.create(model="gpt-test", input="tokio?", tools=tools)
             answer, fetch_id = raw.parse(), raw.headers["fetchd-id"]
@@ -227,9 +229,9 @@ def test_a_chat_search_that_passes_is_read(world: VendorWorld, streamed: bool) -
     with world.client(PASS) as client:
         raw = gpt(world, client).chat.completions.with_raw_response.create(**asked, stream=streamed)
         if streamed:
+            chunks: Any = raw.parse()
             assert (
-                "".join(one.choices[0].delta.content or "" for one in raw.parse() if one.choices)
-                == vendors.TEXT
+                "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == vendors.TEXT
             )
         fetch_id = raw.headers["fetchd-id"]
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import httpx2
 
 from tests.kit import vendors
@@ -63,27 +62,14 @@ class VendorWorld(World):
         return f"https://{name}:{self.vendor.port}{path}"
 
     @contextmanager
-    def client(self, listener: int, *, http2: bool = False) -> Iterator[httpx.Client]:
-        """What OpenAI's SDK takes for its HTTP: through the gateway, trusting its CA alone."""
-        with httpx.Client(**self._client_options(listener, http2)) as client:
-            yield client
-
-    @contextmanager
-    def client2(self, listener: int, *, http2: bool = False) -> Iterator[httpx2.Client]:
-        """The same for Anthropic's SDK."""
-        with httpx2.Client(**self._client_options(listener, http2)) as client:
-            yield client
-
-    def _client_options(self, listener: int, http2: bool) -> dict[str, Any]:
+    def client(self, listener: int, *, http2: bool = False) -> Iterator[httpx2.Client]:
+        """What the SDKs take for their HTTP: through the gateway, trusting its CA alone."""
         host, port, _ = self.gateway.listeners[listener]
         context = ssl.create_default_context(cafile=str(self.gateway.ca_path))
-        return {
-            "proxy": f"http://{host}:{port}",
-            "verify": context,
-            "http2": http2,
-            "trust_env": False,
-            "timeout": 30,
-        }
+        with httpx2.Client(
+            proxy=f"http://{host}:{port}", verify=context, http2=http2, trust_env=False, timeout=30
+        ) as client:
+            yield client
 
     def forget(self) -> None:
         self.vendor.forget()
