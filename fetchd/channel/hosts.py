@@ -8,12 +8,10 @@ Scheme, host and port are compared after the one WHATWG parse, so that no spelli
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from fetchd.errors import ChannelError
+from proxy_addons.policy.config_search import is_loopback
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
-
-LOCALHOST: Final = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +50,3 @@ def parse_endpoint(text: str) -> Endpoint:
     if target.scheme == "http" and not is_loopback(target):
         raise ChannelError("is plain http to another machine; write https")
     return Endpoint(target.scheme, target.host, target.port, target.path.rstrip("/"))
-
-
-def is_loopback(target: Target) -> bool:
-    """A loopback literal, or `localhost`, which is never looked up (RFC 6761)."""
-    if target.host in (LOCALHOST, "[::1]"):
-        return True
-    return target.is_ip_literal and target.host.startswith("127.")

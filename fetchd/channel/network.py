@@ -1,7 +1,7 @@
 """Names and connections of the channel: the system's resolver, asked in threads of its own.
 
 The operator named the host, so hosts files, split DNS and private addresses are theirs to use; what guards the
-channel is TLS and its one host (decision 0125). `localhost` is never asked for.
+channel is TLS and its one host (decision 0125). `localhost` is never asked for (RFC 6761).
 
 Laws of this file
 - A look-up that hangs holds a thread of these few, never one that the rest of the daemon works in, and never the end
@@ -22,8 +22,6 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from proxy_addons.policy.limits import HANDSHAKE_SECONDS
 
-from .hosts import LOCALHOST
-
 type Lookup = Callable[[str, int], Awaitable[list[AddrInfoType]]]
 
 LOOKUPS_AT_ONCE: Final = 4
@@ -40,7 +38,7 @@ class SystemLookup:
 
     async def __call__(self, host: str, port: int) -> list[AddrInfoType]:
         """Raises OSError."""
-        if host == LOCALHOST:
+        if _is_localhost(host):
             return [*_literal("127.0.0.1", port), *_literal("::1", port)]
         if found := _literal(host, port):
             return found
@@ -66,6 +64,11 @@ class SystemLookup:
 
         threading.Thread(target=ask, name="channel-lookup", daemon=True).start()
         return await answer
+
+
+def _is_localhost(host: str) -> bool:
+    name = host.removesuffix(".")
+    return name == "localhost" or name.endswith(".localhost")
 
 
 def _ask(host: str, port: int) -> list[AddrInfoType] | OSError:

@@ -22,6 +22,8 @@ from proxy_addons.policy.targets import parse_target
         ("http://127.9.9.9/", "http://127.9.9.9:80"),
         ("http://[::1]:8888/searx", "http://[::1]:8888/searx"),
         ("http://localhost:8888", "http://localhost:8888"),
+        ("http://searx.localhost:8888", "http://searx.localhost:8888"),
+        ("http://localhost./", "http://localhost.:80"),
     ],
 )
 def test_endpoints(text: str, base: str) -> None:
@@ -35,7 +37,6 @@ def test_endpoints(text: str, base: str) -> None:
         ("http://10.0.0.1", "plain http to another machine"),
         ("http://127.evil.example", "plain http to another machine"),
         ("http://localhost.evil.example", "plain http to another machine"),
-        ("http://localhost./", "plain http to another machine"),
         ("http://[::ffff:127.0.0.1]/", "plain http to another machine"),
         ("ftp://search.example", "another scheme"),
         ("unix:/run/search.sock", "another scheme"),

@@ -28,6 +28,7 @@ def forbid(*_: object, **__: object) -> list[AddrInfoType]:
         ("10.1.2.3", ["10.1.2.3"]),
         ("::1", ["::1"]),
         ("localhost", ["127.0.0.1", "::1"]),
+        ("searx.localhost.", ["127.0.0.1", "::1"]),
     ],
 )
 async def test_addresses_and_localhost_are_not_asked_for(
