@@ -6,7 +6,7 @@ daemon's secret towards it; the rest is made here and closed in reverse order.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,10 +82,12 @@ async def open_tools(
     search: Callable[[], SearchConfig] = SearchConfig,
     *,
     tidy: bool = True,
+    extra_ca: Sequence[str] = (),
 ) -> AsyncIterator[DaemonTools]:
     """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
     max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: its configuration now.
+    extra_ca: see `open_web_search`.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
@@ -103,7 +105,9 @@ async def open_tools(
         )
         offer = index.feeder.offer
         reader = PageReader(transport, slicer, store, log, offer=offer)
-        web_search = await stack.enter_async_context(open_web_search(search, log, index.provider))
+        web_search = await stack.enter_async_context(
+            open_web_search(search, log, index.provider, extra_ca=extra_ca)
+        )
         web_fetch = WebFetch(transport, extractor, log, offer=offer)
         yield DaemonTools(web_fetch, reader, web_search, store, index)
 

@@ -106,7 +106,14 @@ async def installation(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
         parts = await stack.enter_async_context(
-            open_tools(hops, log, state_dir, config.store_max_bytes, lambda: rules.now.config.search)
+            open_tools(
+                hops,
+                log,
+                state_dir,
+                config.store_max_bytes,
+                lambda: rules.now.config.search,
+                extra_ca=config.tls.extra_ca,
+            )
         )
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
         tools_app = await stack.enter_async_context(

@@ -1,6 +1,7 @@
 """`fetchd config check`, `profile list`, `profile show`: what a configuration says in effect."""
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -83,8 +84,14 @@ def check_config(file: Path | None, config_path: Path | None) -> None:
 
     Exit status: 0 valid, 2 not.
     """
+    from fetchd.search.providers.opening import find_provider_faults  # here: an HTTP client is slow to import
+
     loaded = load_or_fail(file if file is not None else config_path)
-    notes = check_files_or_fail(loaded)
+    faults = find_provider_faults(loaded.config.search, os.environ)
+    notes = (
+        *check_files_or_fail(loaded),
+        *(f"{key}: {what}; until then its searches fail with: request failed" for key, what in faults),
+    )
     click.echo(f"{loaded.source}: valid\n\n{render_config(loaded.config)}")
     for note in notes:
         click.echo(f"\nnote: {note}")

@@ -58,6 +58,7 @@ async def open_reading(settings: FetchSettings) -> AsyncIterator[DaemonTools]:
             settings.loaded.config.store_max_bytes,
             lambda: settings.loaded.config.search,
             tidy=False,
+            extra_ca=settings.loaded.config.tls.extra_ca,
         ) as tools,
     ):
         yield tools
