@@ -30,7 +30,7 @@ async def open_web_search(
     beside the usual ones, for the others. environ: where their keys may be.
     """
     async with open_providers(config(), extra_ca, environ) as remote:
-        providers: dict[str, SearchProvider] = {**remote}
+        providers: dict[str, SearchProvider] = {name.value: one for name, one in remote.items()}
         if local is not None:
             providers[local.name] = local
         yield WebSearch(providers, config, log)

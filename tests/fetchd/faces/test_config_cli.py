@@ -122,3 +122,18 @@ def test_a_profile_that_is_not_there_names_the_nearest():
     assert run(profile_group, "show", "zzz\x1b").stderr == (
         "Error: built-in configuration has no profile zzz\\x1b; it has default\n"
     )
+
+
+def test_check_says_which_search_provider_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
+    Path("f.toml").write_text('[search]\nprovider = "brave"\n[search.brave]\nkey_env = "BRAVE_KEY"\n')
+    monkeypatch.delenv("BRAVE_KEY", raising=False)
+    result = run(config_group, "check", "f.toml")
+    assert result.exit_code == 0
+    assert result.stdout.endswith(
+        "\nnote: search.brave.key_env: the environment variable BRAVE_KEY is not set;"
+        " until then its searches fail with: request failed\n"
+    )
+
+    monkeypatch.setenv("BRAVE_KEY", "canary-0123456789")
+    result = run(config_group, "check", "f.toml")
+    assert "note:" not in result.stdout and "canary" not in result.stdout
