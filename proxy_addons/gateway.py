@@ -56,8 +56,11 @@ from proxy_addons.engine.next_layer import NextLayer  # noqa: E402
 from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit  # noqa: E402
 from proxy_addons.engine.tls import GateTls  # noqa: E402
 from proxy_addons.line_input import LineInput  # noqa: E402
+from proxy_addons.meters import Meters  # noqa: E402
+from proxy_addons.orders import Orders  # noqa: E402
 from proxy_addons.own_addresses import Listener as OwnListener  # noqa: E402
 from proxy_addons.own_addresses import OwnAddresses  # noqa: E402
+from proxy_addons.policy import metrics  # noqa: E402
 from proxy_addons.policy.config import Config, parse_config  # noqa: E402
 from proxy_addons.policy.limits import IDLE_SECONDS  # noqa: E402
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook  # noqa: E402
@@ -155,16 +158,18 @@ class Gateway:
         self.rules = CurrentRules(Rulebook(config, self._ports))
         self.sessions = Sessions()
         places = Places(count_places)
-        self._audit = audit = Audit(sink)
+        self.meters = meters = Meters()
+        self._audit = audit = Audit(sink, meters)
         self.master = master.Master(make_options(spec))
         self.master.options.changed.disconnect(self.master.addons._configure_all)
         self.master.addons = Dispatcher(self.master, self.sessions, audit)
         self._ledger = SqliteLedger(spec.ledger)
         self._counts = SqliteBudgetLedger(spec.budgets, spec.state_dir / DAYS_FILE, spec.series[0])
-        self._budgets = Budgets(self._counts)
+        self._budgets = Budgets(self._counts, meters)
         own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
         # Each look-up ends with its profile's own limit; profiles come and go with the rules.
-        dialer = Dialer(DnsClient(_nameservers(config), limit=MAX_LOOKUP_SECONDS), own)
+        dialer = Dialer(DnsClient(find_nameservers(config), limit=MAX_LOOKUP_SECONDS), own)
+        slots = make_slots(count_workers(config), spec.budgets.with_name("decoder-windows"))
         self.master.addons.add(
             core.Core(),
             proxyserver.Proxyserver(),
@@ -179,10 +184,10 @@ class Gateway:
             WebTools(self.rules),
             RequestBody(),
             Anonymity(),
-            ByteCap(make_slots(count_workers(config), spec.budgets.with_name("decoder-windows"))),
+            ByteCap(slots),
             BudgetBytes(),
             VerdictResponse(),
-            Connecting(dialer, self.sessions, audit),
+            Connecting(dialer, self.sessions, audit, meters),
             audit,
             GateTls(spec.authority, config.tls.listener_certificate, config.tls.listener_key),
         )
@@ -198,9 +203,18 @@ class Gateway:
                 self.sessions,
                 audit,
                 places,
+                meters,
             )
             for index, (host, port, _) in enumerate(spec.listeners)
         ]
+        watch = meters.tallies.watch
+        watch(metrics.HOPS_OPEN, lambda: audit.open_hops)
+        watch(metrics.CLIENTS_OPEN, lambda: len(places))
+        watch(metrics.CLIENT_PLACES, count_places)
+        watch(metrics.CLIENTS_ACCEPTED, lambda: places.taken)
+        watch(metrics.DECODER_WINDOWS, lambda: slots.held)
+        watch(metrics.DECODER_WAITING, lambda: slots.waiting)
+        meters.watch_process(spec.series[0])
 
     async def run(self) -> None:
         """Accept clients until `stop`; returns when the master has shut down."""
@@ -238,7 +252,8 @@ def count_workers(config: Config) -> int:
     return config.gateway.workers or os.cpu_count() or 1
 
 
-def _nameservers(config: Config) -> list[Nameserver]:
+def find_nameservers(config: Config) -> list[Nameserver]:
+    """Whom look-ups are asked of: as configured, else those of the system."""
     configured = [Nameserver(end.host, end.port) for end in config.dns.nameservers]
     return configured or list(load_system_nameservers())
 
@@ -256,8 +271,8 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
-        reloads = Reloads(gateway)
-        told.watch(loop, reloads.take, gateway.stop)
+        orders = Orders(gateway, lambda: gateway.meters.report(log.health, log.series))
+        told.watch(loop, orders.take, gateway.stop)
         await gateway.run()
     finally:
         keeper.cancel()
@@ -271,35 +286,6 @@ def _open_log(spec: WorkerSpec, keys: AuditKeys) -> AuditLog:
         with suppress(AuditUnavailableError):
             return AuditLog.open(spec.state_dir / "audit", series, keys)
     return AuditLog.open(spec.state_dir / "audit", last, keys)
-
-
-class Reloads:
-    """Takes configurations one after the other, each read off the event loop and put in force at once."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def take(self, line: str) -> None:
-        """One line of standard input: a configuration as JSON."""
-        task = asyncio.create_task(self._reload(line), name="reload")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reload(self, line: str) -> None:
-        async with self._turn:
-            try:
-                rulebook = await asyncio.to_thread(self._read, line)
-                self._gateway.replace_rules(rulebook)
-            except Exception:  # law 5: rules that were ordered and cannot be had leave none to go on with
-                logger.exception("a configuration could not be taken; stopping")
-                self._gateway.stop()
-                return
-            print("reloaded", flush=True)  # noqa: T201 (the protocol with the supervisor)
-
-    def _read(self, line: str) -> Rulebook:
-        return self._gateway.prepare_rules(parse_config(json.loads(line), source="the supervisor"))
 
 
 def main() -> None:

@@ -12,6 +12,10 @@ or none, and what cannot change while a gateway runs must be the same.
     {"event": "reloaded"}
     {"event": "refused", "message": "..."}
 
+The line {"report": true} asks for the numbers of all workers, added up (`policy.tallies`):
+
+    {"event": "report", "metrics": {...}, "alive": 2, "configured": 2, "nameservers": 1}
+
 Ends, and its workers with it, on SIGTERM, SIGINT or the end of standard input.
 """
 
@@ -20,13 +24,12 @@ import errno
 import fcntl
 import json
 import logging
-import secrets
 import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from socket import socket
 from typing import Any, TextIO
@@ -42,11 +45,13 @@ from proxy_addons.budget_files import create_scratch_file, prepare_days_file
 from proxy_addons.budgets import BudgetLedgerError
 from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.engine.listener import bind_listening_socket
-from proxy_addons.gateway import DAYS_FILE, WorkerSpec, count_workers
+from proxy_addons.gateway import DAYS_FILE, WorkerSpec, count_workers, find_nameservers
+from proxy_addons.gateway_spec import GatewaySpec, SupervisorError, parse_gateway_spec
 from proxy_addons.line_input import LineInput
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.config_checks import find_fixed
-from proxy_addons.running_worker import RunningWorker
+from proxy_addons.running_worker import LINE_BYTES, RunningWorker
+from proxy_addons.worker_numbers import REPORT_ORDER, Numbers
 
 logger = logging.getLogger(__name__)
 
@@ -62,44 +67,6 @@ RESTART_DELAY = 0.1
 MAX_RESTART_DELAY = 5.0
 
 
-class SupervisorError(Exception):
-    """The gateway cannot start; the text is for the operator. `in_use` names a taken address."""
-
-    def __init__(self, message: str, in_use: str | None = None) -> None:
-        super().__init__(message)
-        self.in_use = in_use
-
-
-@dataclass(frozen=True, slots=True)
-class GatewaySpec:
-    """What the supervisor is told.
-
-    own: further addresses of the installation that must never be dialled. private: a gateway for one command's
-    life; it shares keys and log with the main one, but not the state directory's lock.
-    """
-
-    config: Config
-    state_dir: Path
-    secret: str
-    own: tuple[tuple[str, int], ...]
-    private: bool
-
-
-def parse_gateway_spec(text: str) -> GatewaySpec:
-    """The JSON line of standard input; raises SupervisorError."""
-    try:
-        told: Mapping[str, Any] = json.loads(text)
-        return GatewaySpec(
-            config=parse_config(told["config"], source=told.get("source", "configuration")),
-            state_dir=Path(told["state_dir"]),
-            secret=told.get("secret") or secrets.token_hex(32),
-            own=tuple((host, port) for host, port in told.get("own", ())),
-            private=bool(told.get("private", False)),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise SupervisorError(f"the gateway was told nonsense: {error}") from error
-
-
 class Supervisor:
     """The workers of one gateway."""
 
@@ -110,6 +77,7 @@ class Supervisor:
         self._workers: set[asyncio.Task[None]] = set()
         self._specs: list[WorkerSpec] = []
         self._running: dict[int, RunningWorker] = {}
+        self._numbers = Numbers(self._running, 0)
         self._reloading = asyncio.Lock()
         self._lock_files: tuple[int, ...] = ()
 
@@ -120,6 +88,9 @@ class Supervisor:
                 await self._lock(self._spec.state_dir)
             authority, specs = self._prepare()
             self._specs = specs
+            self._numbers = Numbers(self._running, len(specs))
+            asking = asyncio.create_task(self._numbers.ask_again_and_again(), name="numbers")
+            self._stack.callback(asking.cancel)
             ready = [asyncio.get_running_loop().create_future() for _ in specs]
             for index in range(len(specs)):
                 task = asyncio.create_task(self._keep(index, ready[index]), name=f"worker {index}")
@@ -167,6 +138,15 @@ class Supervisor:
             self._specs = [replace(spec, config=config) for spec in self._specs]
             await asyncio.gather(*(worker.take(config) for worker in list(self._running.values())))
             say(event="reloaded")
+
+    async def tell_report(self) -> None:
+        """Say the numbers of all workers."""
+        if not self._specs:
+            say(event="report", metrics={}, alive=0, configured=0, nameservers=0)
+            return
+        report = await self._numbers.ask()
+        nameservers = len(find_nameservers(self._specs[0].config))
+        say(event="report", nameservers=nameservers, **report)
 
     # --- preparation ---------------------------------------------------------------------------------------------
 
@@ -279,7 +259,7 @@ class Supervisor:
             spec = self._specs[index]
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *self._worker,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
                 start_new_session=True, pass_fds=self._lock_files,
             )  # fmt: skip
             if await self._watch_start(process, spec):
@@ -288,6 +268,7 @@ class Supervisor:
                     ready.set_result(None)
                 else:
                     say(event="restarted", worker=index)
+                    self._numbers.restarts += 1
                 await self._attend(index, RunningWorker(process, spec.config))
             else:
                 await process.wait()
@@ -305,13 +286,17 @@ class Supervisor:
     async def _attend(self, index: int, worker: RunningWorker) -> None:
         """Have a started worker take part in reloads until it ends."""
         self._running[index] = worker
+        listening = asyncio.create_task(worker.listen(), name=f"worker {index} speaks")
         try:
             await worker.take(
                 self._specs[index].config
             )  # it may have been started with rules that are no more
             await self._until_end(worker.process)
         finally:
+            await asyncio.wait({listening}, timeout=STOP_SECONDS)  # to the end of what it said
+            listening.cancel()
             del self._running[index]
+            self._numbers.keep(worker)
 
     @staticmethod
     async def _watch_start(process: asyncio.subprocess.Process, spec: WorkerSpec) -> bool:
@@ -376,7 +361,8 @@ async def serve(told: LineInput, worker: Sequence[str] = WORKER) -> int:
         reloads: set[asyncio.Task[None]] = set()
 
         def take(line: str) -> None:
-            task = asyncio.create_task(supervisor.reload(line), name="reload")
+            work = supervisor.tell_report() if line.strip() == REPORT_ORDER else supervisor.reload(line)
+            task = asyncio.create_task(work, name="order")
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 

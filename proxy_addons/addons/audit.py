@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from mitmproxy import connection, http
 
+from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.audit.record import (
     Addresses,
     CloseRecord,
@@ -19,6 +20,7 @@ from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.web_record import WebRecord
 from proxy_addons.dial import DialReport
 from proxy_addons.engine.hops import Hop, Origin, Session, VendorCall, hop_of
+from proxy_addons.meters import Meters
 from proxy_addons.policy.content_types import parse_content_type
 from proxy_addons.policy.targets import TargetParseError, parse_target
 from proxy_addons.policy.vendors.answers import AnswerFacts
@@ -29,9 +31,14 @@ from proxy_addons.policy.wire import HopContext, policy_name
 class Audit:
     """Implements `hops.Recorder` on a sink, and hears from mitmproxy when hops end."""
 
-    def __init__(self, sink: AuditSink) -> None:
-        self._sink = sink
+    def __init__(self, sink: AuditSink, meters: Meters) -> None:
+        self._sink, self._meters = sink, meters
         self._open: set[Hop] = set()
+
+    @property
+    def open_hops(self) -> int:
+        """Hops that were let through and have not ended."""
+        return len(self._open)
 
     # --- Recorder ------------------------------------------------------------------------------------------------
 
@@ -39,7 +46,15 @@ class Audit:
         """Write the decision line; of a refused hop it is the only one."""
         if hop.decided:
             return
-        refusal = hop.refusal
+        try:
+            self._write_decision(hop)
+        except AuditUnavailableError:
+            if hop.refusal is not None:  # else it comes back here as a refusal
+                self._meters.hop_lost(hop.profile.name)
+            raise
+
+    def _write_decision(self, hop: Hop) -> None:
+        refusal, times = hop.refusal, _times(hop)
         if refusal is None and not self._sink.available:
             # A log that took the line but cannot keep it is no log (law 5).
             self._sink.append(EventRecord(event="audit-unavailable"))
@@ -61,12 +76,16 @@ class Audit:
                 status=RULES[refusal.rule].status
                 if refusal is not None and refusal.rule is not None
                 else None,
-                ms=_times(hop),
+                ms=times,
             )
         )
         hop.decided, hop.chain = True, self._sink.series
         if refusal is None:
             self._open.add(hop)
+            if hop.would_refuse is not None:
+                self._meters.reported(hop.would_refuse, hop.profile.name)
+        else:
+            self._meters.hop_ended(hop.profile.name, refusal, times)
 
     def closed(self, hop: Hop, error: str | None = None) -> None:
         """Write the close line of a hop that was let through."""
@@ -74,7 +93,11 @@ class Audit:
             return
         hop.closed = True
         self._open.discard(hop)
-        refusal, meter = hop.refusal, hop.meter
+        refusal, meter, times = hop.refusal, hop.meter, _times(hop)
+        name = hop.profile.name
+        self._meters.hop_ended(name, refusal, times)
+        if meter is not None:
+            self._meters.bytes_passed(name, hop.request_bytes, meter.wire_bytes, meter.decoded_bytes)
         self._sink.append(
             CloseRecord(
                 decision=hop.decision,
@@ -92,7 +115,7 @@ class Audit:
                 request_bytes=hop.request_bytes,
                 wire_bytes=meter.wire_bytes if meter is not None else None,
                 decoded_bytes=meter.decoded_bytes if meter is not None else None,
-                ms=_times(hop),
+                ms=times,
             )
         )
         if hop.call is not None and hop.call.reader is not None:
@@ -117,6 +140,7 @@ class Audit:
                 detail=verdict.message,
             )
         )
+        self._meters.hop_ended(profile.name, verdict, PhaseTimes())
         return context
 
     def event(self, session: Session | None, name: str, detail: str) -> None:

@@ -18,6 +18,7 @@ from proxy_addons.budgets import BudgetLedger, BudgetLedgerError
 from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.refusals import INTERNAL
 from proxy_addons.engine.stream import RefusedBody
+from proxy_addons.meters import Meters
 from proxy_addons.policy.budgets import Day, decide_stream
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.verdicts import ALLOWED, Verdict
@@ -94,13 +95,17 @@ class Account:
 class HopBudget:
     """What one hop has taken. Implements `hops.Spending`; `release` counts once."""
 
-    def __init__(self, account: Account, profile: Profile, done: Callable[["HopBudget"], None]) -> None:
-        self.account = account
+    def __init__(
+        self, account: Account, profile: Profile, done: Callable[["HopBudget"], None], meters: Meters
+    ) -> None:
+        self.account, self._meters = account, meters
         self._profile, self._done = profile, done
         self._released = False
 
     def spend(self, size: int) -> Verdict:
         """Bytes of a body or a message were read from a peer; refused: they must not be passed on."""
+        if self._profile.bytes_per_day is not None:
+            self._meters.budget_spent(self._profile.name, size)
         try:
             return self.account.spend(size, self._profile)
         except BudgetLedgerError:  # law 5: what cannot be counted does not pass
@@ -122,8 +127,8 @@ class HopBudget:
 class Budgets:
     """Takes at the head of a request; gives back what only a connection's end tells of."""
 
-    def __init__(self, ledger: BudgetLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: BudgetLedger, meters: Meters) -> None:
+        self._ledger, self._meters = ledger, meters
         self._accounts: dict[str, Account] = {}
         self._open: dict[connection.Client, set[HopBudget]] = {}
 
@@ -149,7 +154,7 @@ class Budgets:
             if account.is_settled and self._accounts.get(agent) is account:
                 del self._accounts[agent]
 
-        hop.spending = budget = HopBudget(account, profile, done)
+        hop.spending = budget = HopBudget(account, profile, done, self._meters)
         of_client.add(budget)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:

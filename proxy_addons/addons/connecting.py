@@ -18,14 +18,16 @@ from proxy_addons.engine.loop import PLAN, DialPlan
 from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL
 from proxy_addons.engine.stream import time_is_up, upstream_failed
 from proxy_addons.engine.tls import HTTP1, HTTP1_AND_2
+from proxy_addons.meters import Meters
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
 
 class Connecting:
     """The `server_*` hooks and the origin's half of the `tls_*` hooks."""
 
-    def __init__(self, dialer: Dialer, sessions: Sessions, recorder: Recorder) -> None:
+    def __init__(self, dialer: Dialer, sessions: Sessions, recorder: Recorder, meters: Meters) -> None:
         self._dialer, self._sessions, self._recorder = dialer, sessions, recorder
+        self._meters = meters
         self._handshakes: dict[str, asyncio.TimerHandle] = {}
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
@@ -67,8 +69,10 @@ class Connecting:
             async with asyncio.timeout_at(hop.deadline):
                 hop.judged = await self._dialer.judge(target.dns_name, target.port, hop.profile)
         except TimeoutError:
-            hop.refuse(time_is_up(hop))
+            hop.refuse(late := time_is_up(hop))
+            self._meters.looked_up(late)
             return
+        self._meters.looked_up(hop.judged.verdict)
         hop.looked_up = hop.judged
         if hop.judged.verdict.refused:
             hop.refuse(hop.judged.verdict)
@@ -82,6 +86,7 @@ class Connecting:
 
     def server_connected(self, data: ServerConnectionHookData) -> None:
         """TCP is up: a silent TLS handshake of the origin ends with the hop's time."""
+        self._meters.origin_connected()
         origin = data.server
         assert isinstance(origin, Origin)
         session = self._sessions.of(data.client)
@@ -113,6 +118,7 @@ class Connecting:
 
     def server_connect_error(self, data: ServerConnectionHookData) -> None:
         """A failed dial must not stick to the client connection (N11)."""
+        self._meters.origin_failed()
         data.server.error = None
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:

@@ -85,9 +85,21 @@ class DecoderSlots:
         self._free = asyncio.Semaphore(windows)
         self._turn = asyncio.Lock()
         self._common = common
+        self.held = 0
+        """Windows that are in use."""
+        self.waiting = 0
+        """Bodies that wait for theirs."""
 
     async def take(self, windows: int) -> None:
         """Wait for so many windows. Cancelled, it has taken none."""
+        self.waiting += 1
+        try:
+            await self._take(windows)
+        finally:
+            self.waiting -= 1
+        self.held += windows
+
+    async def _take(self, windows: int) -> None:
         async with self._turn:  # two that each held one of their two could wait for each other
             taken = 0
             try:
@@ -102,6 +114,7 @@ class DecoderSlots:
 
     def give_back(self, windows: int) -> None:
         """Let others have them."""
+        self.held -= windows
         if self._common is not None:
             self._common.give_back(windows)
         self._release(windows)

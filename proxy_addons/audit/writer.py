@@ -26,6 +26,7 @@ from typing import Self
 from proxy_addons.audit.chain import CheckpointReason, Head, seal_checkpoint, seal_line
 from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.audit.files import list_files, lock_series, parse_series, series_path, write_head
+from proxy_addons.audit.health import AuditHealth, HealthCounter
 from proxy_addons.audit.keys import AuditKeys, sync_directory
 from proxy_addons.audit.record import EventRecord, LogEvent, Record
 from proxy_addons.audit.resume import load_resume_point
@@ -69,6 +70,8 @@ class AuditLog:
         self._sync_failure: str | None = None
         self._lost = 0
         self._closed = False
+        self._health = HealthCounter()
+        self._observers: list[Callable[[Record], None]] = []
         self._segment, self._head = self._go_on()
 
     @classmethod
@@ -113,6 +116,15 @@ class AuditLog:
     def available(self) -> bool:
         return self._write_failure is None and self._sync_failure is None and not self._closed
 
+    @property
+    def health(self) -> AuditHealth:
+        with self._lock:
+            return self._health.read(self._monotonic(), available=self.available)
+
+    def observe(self, observer: Callable[[Record], None]) -> None:
+        """Call `observer` with each record once its line is written. It must neither wait nor raise."""
+        self._observers.append(observer)
+
     def query_digest(self, query: str) -> str | None:
         return self._keys.query_digest(query)
 
@@ -140,6 +152,8 @@ class AuditLog:
             head = self._head
             if self._unsigned >= self._checkpoint_lines:
                 self._try_checkpoint(CheckpointReason.LINES)
+            for observer in self._observers:
+                observer(record)
             return head
 
     async def run(self) -> None:
@@ -219,6 +233,7 @@ class AuditLog:
     def _put(self, record: Record) -> None:
         line, head = seal_line(self._series, self._head, render_time(self._clock()), record)
         self._segment.write(line)
+        self._health.wrote(len(line), self._monotonic())
         self._head = head
         self._unsigned += 1
 
@@ -232,6 +247,7 @@ class AuditLog:
             self._keys.sign,
         )
         self._segment.write(line)
+        self._health.wrote(len(line), self._monotonic())
         self._head, self._head_line = head, line
         self._unsigned, self._signed_at = 0, self._monotonic()
 
@@ -308,12 +324,19 @@ class AuditLog:
         with self._lock:
             segment, size, retired = self._segment, self._segment.size, list(self._retired)
             head_line, names = self._head_line, self._names_made
-        for old in retired:
-            old.sync(old.size, self._fsync)
-        segment.sync(size, self._fsync)
-        if names != self._names_durable:
-            sync_directory(self._directory)
-            self._names_durable = names
+            self._health.begin_sync()
+        synced_at = None
+        try:
+            for old in retired:
+                old.sync(old.size, self._fsync)
+            segment.sync(size, self._fsync)
+            if names != self._names_durable:
+                sync_directory(self._directory)
+                self._names_durable = names
+            synced_at = time.time()
+        finally:
+            with self._lock:
+                self._health.end_sync(synced_at)
         with self._lock:
             self._retired = self._retired[len(retired) :]
         for old in retired:
@@ -326,6 +349,7 @@ class AuditLog:
 
     def _failed(self, error: OSError) -> str:
         message = _explain(self._series, self._directory, error)
+        self._health.failed()
         if self.available:
             _log.error("%s; hops are refused until it can", message)
         return message

@@ -16,6 +16,7 @@ from typing import Any
 from proxy_addons.engine.handler import GateHandler
 from proxy_addons.engine.hops import Entry, Recorder, Sessions
 from proxy_addons.engine.places import Place, Places
+from proxy_addons.meters import Meters
 from proxy_addons.policy.limits import FLUSH_SECONDS
 
 BACKLOG = 512
@@ -41,7 +42,9 @@ class Listener:
         sessions: Sessions,
         recorder: Recorder,
         places: Places,
+        meters: Meters,
     ) -> None:
+        self._meters = meters
         self._socket, self._entry, self._master = listening, entry, master
         self._sessions, self._recorder, self._places = sessions, recorder, places
         self._reading = False
@@ -77,6 +80,7 @@ class Listener:
             if not self._places.make_share(holder):
                 self._tell("%s holds three quarters of all client places; further ones are closed", holder)
                 connection.close()
+                self._meters.turned_away("share")
                 continue
             place = self._places.take(holder)
             task = asyncio.get_running_loop().create_task(self._serve(connection, place), name="client")
@@ -90,6 +94,7 @@ class Listener:
             self._places.when_left(self._resume)
         elif (accepted := self._take_one()) is not None:  # everybody is busy
             accepted[0].close()
+            self._meters.turned_away("full")
 
     def _take_one(self) -> tuple[socket.socket, str] | None:
         """The next connection, and the address that stands for its holder; None when there is none."""

@@ -49,6 +49,8 @@ class Places:
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
+        self.taken = 0
+        """Since the start."""
         self._held: set[Place] = set()
         self._leaving: set[Place] = set()
         self._by_holder: Counter[str] = Counter()
@@ -70,6 +72,7 @@ class Places:
     def take(self, holder: str) -> Place:
         """A place for a client of `holder`."""
         place = Place(holder)
+        self.taken += 1
         self._held.add(place)
         self._by_holder[holder] += 1
         return place
