@@ -18,6 +18,7 @@ from proxy_addons.policy.config_search import SearchConfig
 from .extract.pool import ProcessExtractor
 from .extract.slicer import FileSlicer
 from .fetch import WebFetch
+from .metrics.daemon import DaemonMeters
 from .offered_pages import FetchedPage
 from .page_read import PageReader
 from .search.composition import open_web_search
@@ -83,11 +84,12 @@ async def open_tools(
     *,
     tidy: bool = True,
     extra_ca: Sequence[str] = (),
+    meters: DaemonMeters | None = None,
 ) -> AsyncIterator[DaemonTools]:
     """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
     max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: its configuration now.
-    extra_ca: see `open_web_search`.
+    extra_ca: see `open_web_search`. meters: count the work on pages.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
@@ -96,7 +98,9 @@ async def open_tools(
         transport = await stack.enter_async_context(
             ProxiedTransport(gateway.host, gateway.port, gateway.secret, tls=gateway.tls)
         )
-        extractor = stack.enter_context(ProcessExtractor())
+        extractor = stack.enter_context(
+            ProcessExtractor(observe=meters.extracted) if meters is not None else ProcessExtractor()
+        )
         slicer = stack.enter_context(FileSlicer(extractor))
         warming = asyncio.create_task(extractor.warm_up())
         stack.push_async_callback(asyncio.wait, [warming])  # see open_web_fetch

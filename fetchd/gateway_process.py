@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from fetchd.core.caller import Caller
 from fetchd.errors import NoGatewayError, StaleGatewayError
+from fetchd.metrics.collecting import GatewayNumbers
 from fetchd.run_state import RunState, SecretError, load_or_create_secret, read_run_state, read_secret
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.agents import LOCAL_AGENT
@@ -29,6 +30,12 @@ STOP_SECONDS: Final = 20.0
 RELOAD_SECONDS: Final = 60.0
 """A worker that does not take new rules in time is ended by its supervisor; far more means that something hangs."""
 
+
+NUMBERS_SECONDS: Final = 3.0
+"""The supervisor waits for its workers for one."""
+LINE_BYTES: Final = 64 << 20
+"""Of what the gateway says: its numbers are far below, ten thousand rows of each metric are not above."""
+_ASK_NUMBERS: Final = b'{"report": true}\n'
 
 _END: Final = "-----END CERTIFICATE-----"
 
@@ -65,6 +72,7 @@ class GatewayProcess:
         self.ca: Mapping[str, Any] = ready["ca"]
         self._turn = asyncio.Lock()
         self._asked: deque[asyncio.Future[Mapping[str, Any]]] = deque()
+        self._numbers: asyncio.Future[Mapping[str, Any]] | None = None
         self._events = asyncio.create_task(self._read_events())
 
     async def reload(self, config: Config, source: str) -> None:
@@ -92,6 +100,23 @@ class GatewayProcess:
         if said.get("event") != "reloaded":
             raise GatewayReloadError(str(said.get("message", "the gateway has ended")))
 
+    async def ask_numbers(self) -> GatewayNumbers | None:
+        """Its metrics; those who ask at the same time share an answer. None when there is none in time."""
+        assert self._process.stdin is not None
+        if self._numbers is None or self._numbers.done():
+            self._numbers = asyncio.get_running_loop().create_future()
+            if self._events.done():
+                self._numbers.set_result({})
+            else:
+                self._process.stdin.write(_ASK_NUMBERS)
+        asked = self._numbers
+        await asyncio.wait({asked}, timeout=NUMBERS_SECONDS)
+        if not asked.done():
+            if self._numbers is asked:
+                self._numbers = None  # whoever asks next asks anew
+            return None
+        return _parse_numbers(asked.result())
+
     async def _read_events(self) -> None:
         """Read on, so that the gateway never waits for us; restarts are in its own log on stderr."""
         assert self._process.stdout is not None
@@ -102,7 +127,11 @@ class GatewayProcess:
                     answer = self._asked.popleft()
                     if not answer.done():
                         answer.set_result(said)
+                elif said.get("event") == "report" and self._numbers is not None and not self._numbers.done():
+                    self._numbers.set_result(said)
         finally:
+            if self._numbers is not None and not self._numbers.done():
+                self._numbers.set_result({})
             while self._asked:
                 if not (answer := self._asked.popleft()).done():
                     answer.set_result({})
@@ -115,6 +144,15 @@ class GatewayProcess:
         """End it and wait for that; bounded."""
         await _end(self._process)
         self._events.cancel()
+
+
+def _parse_numbers(said: Mapping[str, Any]) -> GatewayNumbers | None:
+    try:
+        return GatewayNumbers(
+            said["metrics"], int(said["alive"]), int(said["configured"]), int(said["nameservers"])
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _parse_event(line: bytes) -> Mapping[str, Any]:
@@ -135,7 +173,7 @@ async def start_gateway(
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "proxy_addons",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
         start_new_session=True, env=_environment(),
     )  # fmt: skip
     told = {

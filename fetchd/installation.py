@@ -6,7 +6,7 @@ The composition root behind `fetchd up` and the demo.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,10 +17,14 @@ from typing import Any
 from fetchd.app import open_audit_log, open_tools
 from fetchd.client_files import write_client_files
 from fetchd.faces.audit_page.routes import make_pages
+from fetchd.faces.calls import Calls
 from fetchd.faces.http import open_tools_app
+from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
-from fetchd.gateway_process import GatewayProcess, choose_gateway, reachable_host, start_gateway
+from fetchd.gateway_process import GatewayProcess, choose_gateway, start_gateway
+from fetchd.metrics.daemon import DaemonMeters
+from fetchd.observing import observe
 from fetchd.operator_token import read_digest
 from fetchd.reloading import Reloader
 from fetchd.run_state import (
@@ -31,10 +35,11 @@ from fetchd.run_state import (
     remove_run_state,
     write_run_state,
 )
-from fetchd.serving import accepts, listen_on, serving
+from fetchd.serving import listen_on, serving
 from fetchd.settings import LoadedConfig, load_again
 from fetchd.tools_tls import operator_tls, tools_tls
 from proxy_addons.policy.config import Config
+from proxy_addons.policy.config_addresses import is_loopback
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
 _log = logging.getLogger(__name__)
@@ -105,6 +110,7 @@ async def installation(
         hops = choose_gateway(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
+        meters = DaemonMeters()
         parts = await stack.enter_async_context(
             open_tools(
                 hops,
@@ -113,6 +119,7 @@ async def installation(
                 config.store_max_bytes,
                 lambda: rules.now.config.search,
                 extra_ca=config.tls.extra_ca,
+                meters=meters,
             )
         )
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
@@ -128,15 +135,27 @@ async def installation(
         )
         context = await stack.enter_async_context(tools_tls(config, state_dir))
         await stack.enter_async_context(serving(tools_app, tools_socket, context))
-        is_ready = partial(asyncio.to_thread, _all_accept, gateway.listeners)
+        calls: Calls = tools_app.state.calls
+        observed = observe(
+            meters, gateway, log, parts.store, calls.turns, gateway.listeners, tools, state.ca_expires
+        )
         access = Access(partial(_load_tokens, rules, state_dir), port=operator[1], secure=config.operator.tls)
         operator_app = make_operator_app(
-            is_ready,
+            observed.health.check,
             [_shown(config.operator.endpoint.host), *config.operator.names],
             reload=reloader.reload,
             control_secret=control,
             access=access,
-            pages=make_pages(access, control),
+            pages=[
+                *make_pages(access, control),
+                MetricsPage(
+                    observed.collecting,
+                    access,
+                    lambda: rules.now.config.operator.metrics_token_sha256,
+                    exposed=not is_loopback(config.operator.endpoint.host),
+                ).route(),
+            ],
+            open_paths=frozenset({METRICS_PATH}),
         )
         context = await stack.enter_async_context(operator_tls(config, state_dir))
         await stack.enter_async_context(serving(operator_app, operator_socket, context))
@@ -173,10 +192,6 @@ def _describe_rules(config: Config) -> dict[str, Any]:
         "profiles": {name: one.version for name, one in config.profiles.items()},
         "agents": {name: one.profile for name, one in config.agents.items()},
     }
-
-
-def _all_accept(listeners: Iterable[tuple[str, int, str]]) -> bool:
-    return all(accepts(reachable_host(host), port) for host, port, _ in listeners)
 
 
 def _now() -> str:

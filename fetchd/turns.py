@@ -28,6 +28,18 @@ class Turns:
         self._at_work: Final[Counter[str]] = Counter()
         self._waiting: Final[OrderedDict[str, deque[asyncio.Future[None]]]] = OrderedDict()
         """By agent, whoever is next first; of each the longest waiting first."""
+        self.turned_away = 0
+        """Callers for whom there was no room, since the start."""
+
+    @property
+    def at_work(self) -> int:
+        """Places that are taken."""
+        return self._at_work.total()
+
+    @property
+    def waiting(self) -> int:
+        """Callers in line."""
+        return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
     async def turn(self, agent: str) -> AsyncIterator[None]:
@@ -56,6 +68,7 @@ class Turns:
         """Until a place was taken for us."""
         line = self._waiting.get(agent, ())
         if not self._room or len(line) >= self._most_waiting:
+            self.turned_away += 1
             raise BusyError
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(agent, deque()).append(place)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from proxy_addons.audit.health import AuditHealth
+from proxy_addons.audit.health import AuditHealth, report_health
 from proxy_addons.audit.record import PhaseTimes
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report, Tallies
@@ -103,20 +103,6 @@ class Meters:
         """Everything. health: of the audit chain that this process writes."""
         report = self.tallies.report()
         return report if health is None else report | report_health(health, chain)
-
-
-def report_health(health: AuditHealth, chain: str) -> Report:
-    """A writer's numbers as rows."""
-    values = {
-        metrics.AUDIT_AVAILABLE: int(health.available),
-        metrics.AUDIT_LINES: health.lines,
-        metrics.AUDIT_BYTES: health.bytes,
-        metrics.AUDIT_FAILURES: health.failures,
-        metrics.AUDIT_UNSYNCED_LINES: health.unsynced_lines,
-        metrics.AUDIT_UNSYNCED_SECONDS: health.unsynced_seconds,
-        metrics.AUDIT_SYNCED_AT: health.synced_at,
-    }
-    return {metric.name: [[[chain], value]] for metric, value in values.items()}
 
 
 def _read_resident() -> float:

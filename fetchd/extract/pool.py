@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError as WorkerCancelledError
 from functools import partial
@@ -34,6 +35,10 @@ _PRELOAD: Final = "fetchd.extract.rendering"
 _log = logging.getLogger(__name__)
 
 
+def _ignore(_outcome: str, _seconds: float) -> None:
+    """Nobody wants to know."""
+
+
 class Extractor(Protocol):
     """Turns a page into markdown; never fails, and takes bounded time and memory."""
 
@@ -53,8 +58,13 @@ class ProcessExtractor:
         memory: int = PAGE_BYTES,
         pages: int = PAGES_A_WORKER,
         wait: float = WAIT_SECONDS,
+        observe: Callable[[str, float], None] = _ignore,
     ) -> None:
-        """workers: one for each core, two at least, unless said. None starts before the first page."""
+        """workers: one for each core, two at least, unless said. None starts before the first page.
+
+        observe: told how each piece of work ended (done, late, failed) and how many seconds that took.
+        """
+        self._observe: Final = observe
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([_PRELOAD])
         _start_fork_server()
@@ -103,13 +113,19 @@ class ProcessExtractor:
 
     async def _run[T](self, work: Callable[[], T]) -> T | None:
         """The result of a worker; None when the page cost it its life, or more than it may."""
+        started, outcome = time.perf_counter(), "failed"
         try:
             future = self._pool.schedule(work, timeout=self._seconds)
-            return await asyncio.wrap_future(future)
+            result = await asyncio.wrap_future(future)
+            outcome = "done"
+            return result
         except TimeoutError:
+            outcome = "late"
             _log.info("a page took more than %s s to render", self._seconds)
         except (ProcessExpired, MemoryError, WorkerCancelledError, OSError) as error:
             _log.info("a page could not be rendered: %s", type(error).__name__)
+        finally:
+            self._observe(outcome, time.perf_counter() - started)
         return None
 
     def close(self) -> None:

@@ -67,6 +67,11 @@ class Calls:
             return await self._web_fetch.call(arguments, caller, progress)
 
     @property
+    def turns(self) -> Turns:
+        """The places that calls take turns at."""
+        return self._turns
+
+    @property
     def tools(self) -> frozenset[str]:
         """The names of what is served here."""
         served = {

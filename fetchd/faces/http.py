@@ -118,7 +118,7 @@ def make_app(
     def needs_token() -> bool:
         return not rules.now.tools.anonymous
 
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[
             Middleware(BrowserGuard, hosts=tuple(hosts), needs_token=needs_token),
@@ -126,6 +126,8 @@ def make_app(
         ],
         exception_handlers={HTTPException: _http_error, Exception: _fault},
     )
+    app.state.calls = calls
+    return app
 
 
 class _Tools:

@@ -1,7 +1,7 @@
 """The operator listener: what is served there, behind which doors.
 
     GET  /healthz     the process answers
-    GET  /readyz      whether the installation serves
+    GET  /readyz      whether the installation serves: each check, 503 while one fails
     POST /v1/reload   reads the configuration again; Authorization: Bearer and the secret of keys/control-secret
                       → 200 {changes: [...]}, 401 without the secret, 409 and why when everything stays as it was
 
@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from fetchd.health import Readiness
 from fetchd.reloading import Change, ReloadError
 
 from .http_guard import BrowserGuard
@@ -35,7 +36,7 @@ NOBODY: Final = Access(frozenset, port=0, secure=False)
 
 
 def make_operator_app(
-    is_ready: Callable[[], Awaitable[bool]],
+    check_ready: Callable[[], Awaitable[Readiness]],
     hosts: Iterable[str] = (),
     *,
     reload: Callable[[], Awaitable[Sequence[Change]]] | None = None,
@@ -44,7 +45,7 @@ def make_operator_app(
     pages: Sequence[BaseRoute] = (),
     open_paths: frozenset[str] = frozenset(),
 ) -> Starlette:
-    """The ASGI application. is_ready: whether every listener of the gateway accepts clients right now.
+    """The ASGI application. check_ready: looks at everything that is needed, now.
 
     reload: raises ReloadError when everything stays as it was. pages: further routes, behind the gate but for those
     in open_paths, which have a check of their own or say nothing of any traffic.
@@ -54,8 +55,9 @@ def make_operator_app(
         return JSONResponse({"status": "ok"})
 
     async def readiness(request: Request) -> Response:
-        ready = await is_ready()
-        return JSONResponse({"ready": ready}, status_code=200 if ready else 503)
+        found = await check_ready()
+        fields = {"Cache-Control": "no-store"}
+        return JSONResponse(found.document, 200 if found.ready else 503, fields)
 
     async def take_reload(request: Request) -> Response:
         if reload is None or not has_control_secret(request, control_secret):

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from proxy_addons.policy import metrics
+from proxy_addons.policy.tallies import Report
+
 
 @dataclass(frozen=True, slots=True)
 class AuditHealth:
@@ -73,3 +76,17 @@ class HealthCounter:
         return AuditHealth(
             available, self._lines, self._bytes, self._failures, self._unsynced, age, self._synced_at
         )
+
+
+def report_health(health: AuditHealth, chain: str) -> Report:
+    """A writer's numbers as rows."""
+    values = {
+        metrics.AUDIT_AVAILABLE: int(health.available),
+        metrics.AUDIT_LINES: health.lines,
+        metrics.AUDIT_BYTES: health.bytes,
+        metrics.AUDIT_FAILURES: health.failures,
+        metrics.AUDIT_UNSYNCED_LINES: health.unsynced_lines,
+        metrics.AUDIT_UNSYNCED_SECONDS: health.unsynced_seconds,
+        metrics.AUDIT_SYNCED_AT: health.synced_at,
+    }
+    return {metric.name: [[[chain], value]] for metric, value in values.items()}

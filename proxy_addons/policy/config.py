@@ -233,7 +233,13 @@ def _read_daemon(values: Mapping[str, Any]) -> DaemonConfig:
 
 
 def _read_operator(values: Mapping[str, Any]) -> OperatorConfig:
-    return OperatorConfig(values["listen"], values["tls"], values["names"], values["token_sha256"])
+    return OperatorConfig(
+        values["listen"],
+        values["tls"],
+        values["names"],
+        values["token_sha256"],
+        values["metrics_token_sha256"],
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- agents

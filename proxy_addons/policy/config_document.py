@@ -40,6 +40,7 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("operator", "tls"): config.operator.tls,
         ("operator", "names"): config.operator.names,
         ("operator", "token_sha256"): config.operator.token_sha256,
+        ("operator", "metrics_token_sha256"): config.operator.metrics_token_sha256,
         ("page_read", "max_bytes"): config.read_max_bytes,
         ("store", "max_bytes"): config.store_max_bytes,
         **search_values(config.search),

@@ -342,6 +342,14 @@ SETTINGS: tuple[Key, ...] = (
         "Digest of a token that signs in, beside the one of fetchd operator token; not set: there is none here.",
     ),
     Key(
+        "operator",
+        "metrics_token_sha256",
+        DIGEST,
+        None,
+        '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
+        "Digest of a token that reads /metrics and nothing else; not set: open to this machine alone, on loopback.",
+    ),
+    Key(
         "page_read",
         "max_bytes",
         whole(1, TIB, "bytes"),

@@ -82,6 +82,8 @@ class OperatorConfig:
     tls: bool = False
     names: tuple[str, ...] = ()
     token_sha256: str | None = field(default=None, repr=False)
+    metrics_token_sha256: str | None = field(default=None, repr=False)
+    """Of a token that reads /metrics and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,9 @@ async def test_a_state_directory_serves_one_gateway_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "LOCK_SECONDS", 0.0)
-    spec = gateway_spec.parse_gateway_spec(json.dumps({"config": listening_at(0), "state_dir": str(tmp_path)}))
+    spec = gateway_spec.parse_gateway_spec(
+        json.dumps({"config": listening_at(0), "state_dir": str(tmp_path)})
+    )
     with (tmp_path / "gateway.lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(gateway_spec.SupervisorError, match="another gateway runs on"):

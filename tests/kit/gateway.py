@@ -105,6 +105,18 @@ class GatewayProcess:
         )
         return self._outcomes()[-1]
 
+    def report(self) -> dict[str, Any]:
+        """Its numbers: what it says when it is asked for them."""
+        assert self.process.stdin is not None
+        before = len(self._reports())
+        self.process.stdin.write('{"report": true}\n')
+        self.process.stdin.flush()
+        self._watch.wait_sync(lambda: len(self._reports()) > before, "the numbers", START_SECONDS)
+        return self._reports()[-1]
+
+    def _reports(self) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == "report"]
+
     def _outcomes(self) -> list[dict[str, Any]]:
         return [event for event in self.events if event["event"] in ("reloaded", "refused", "ended")]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fetchd.faces.operator import make_operator_app
+from fetchd.health import Check, Readiness
 from fetchd.serving import listen_on, serving
 from tests.kit.sync import PATIENCE
 
@@ -18,8 +19,8 @@ from tests.kit.sync import PATIENCE
 async def ask(path: str, *, ready: bool = True, fields: Mapping[str, str] | None = None) -> tuple[int, Any]:
     """Status and document of one GET; the server is called 127.0.0.9 too."""
 
-    async def is_ready() -> bool:
-        return ready
+    async def check_ready() -> Readiness:
+        return Readiness((Check("audit", ready, "why"),))
 
     def get(port: int) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
@@ -34,7 +35,7 @@ async def ask(path: str, *, ready: bool = True, fields: Mapping[str, str] | None
             connection.close()
 
     listening = listen_on("operator", "127.0.0.1", 0)
-    async with serving(make_operator_app(is_ready, ["127.0.0.9"]), listening):
+    async with serving(make_operator_app(check_ready, ["127.0.0.9"]), listening):
         return await asyncio.to_thread(get, listening.getsockname()[1])
 
 
@@ -45,7 +46,8 @@ async def test_health_says_that_the_process_answers(ready: bool) -> None:
 
 @pytest.mark.parametrize(("ready", "status"), [(True, 200), (False, 503)])
 async def test_readiness_says_whether_the_gateway_accepts(ready: bool, status: int) -> None:
-    assert await ask("/readyz", ready=ready) == (status, {"ready": ready})
+    found = {"ready": ready, "checks": {"audit": {"ok": ready, "detail": "why"}}}
+    assert await ask("/readyz", ready=ready) == (status, found)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/nothing"])

@@ -13,6 +13,7 @@ import httpx
 from fetchd.faces.audit_page.routes import make_pages
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
+from fetchd.health import Readiness
 from fetchd.serving import listen_on, serving
 from proxy_addons.policy.agents import digest_token
 from tests.kit.sync import PATIENCE
@@ -81,14 +82,14 @@ async def open_site(
 ) -> AsyncIterator[Site]:
     """Served until the context ends."""
 
-    async def is_ready() -> bool:
-        return True
+    async def check_ready() -> Readiness:
+        return Readiness()
 
     clock = Clock()
     tokens = {digest_token(TOKEN)}
     listening = listen_on("operator", "127.0.0.1", 0)
     port = listening.getsockname()[1]
     access = Access(lambda: frozenset(tokens), port=port, secure=False, clock=clock)
-    app = make_operator_app(is_ready, access=access, control_secret=CONTROL, pages=make(access))
+    app = make_operator_app(check_ready, access=access, control_secret=CONTROL, pages=make(access))
     async with serving(app, listening):
         yield Site(f"http://127.0.0.1:{port}", access, clock, tokens, port)

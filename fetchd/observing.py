@@ -1,0 +1,54 @@
+"""The composition of what the operator watches: numbers of all parts, and whether they are well."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from proxy_addons.audit import AuditLog
+from proxy_addons.policy import metrics
+
+from .gateway_process import reachable_host
+from .health import Health
+from .metrics.collecting import Collecting, NumberedGateway
+from .metrics.daemon import DaemonMeters
+from .serving import accepts
+from .store import PageStore
+from .turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What stands behind /metrics and /readyz."""
+
+    collecting: Collecting
+    health: Health
+
+
+def observe(
+    meters: DaemonMeters,
+    gateway: NumberedGateway,
+    log: AuditLog,
+    store: PageStore,
+    turns: Turns,
+    listeners: Iterable[tuple[str, int, str]],
+    tools: tuple[str, int],
+    ca_expires: str,
+) -> Observed:
+    """Have the daemon's parts counted. log: the daemon's; listeners: the gateway's, with their ports in use."""
+    log.observe(meters.take)
+    meters.watch_authority(ca_expires)
+    watch = meters.tallies.watch
+    watch(metrics.CALLS_AT_WORK, lambda: turns.at_work)
+    watch(metrics.CALLS_WAITING, lambda: turns.waiting)
+    watch(metrics.CALLS_TURNED_AWAY, lambda: turns.turned_away)
+    collecting = Collecting(gateway, meters.report, lambda: log.health, log.series)
+    listening: dict[str, Callable[[], bool]] = {
+        f"gateway {_shown(host, port)}": partial(accepts, reachable_host(host), port)
+        for host, port, _ in listeners
+    }
+    listening[f"tools {_shown(*tools)}"] = partial(accepts, reachable_host(tools[0]), tools[1])
+    return Observed(collecting, Health(collecting, listening, store.records.usage))
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
