@@ -33,7 +33,12 @@ def read_readiness(state: RunState) -> int:
     try:
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
-        assert json.loads(answer.read()) == {"ready": answer.status == 200}
+        document = json.loads(answer.read())
+        assert (
+            document["ready"]
+            == (answer.status == 200)
+            == all(one["ok"] for one in document["checks"].values())
+        )
         return answer.status
     finally:
         connection.close()

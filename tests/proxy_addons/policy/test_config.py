@@ -214,6 +214,7 @@ FULL: dict[str, Any] = {
         "tls": True,
         "names": ["audit.example"],
         "token_sha256": "ab" * 32,
+        "metrics_token_sha256": "cd" * 32,
     },
     "page_read": {"max_bytes": 2**40},
     "store": {"max_bytes": 2**20},
@@ -329,7 +330,9 @@ def test_every_key_reaches_its_value():
     assert config.dns.nameservers == (("127.0.0.1", 5353), ("::1", 53), ("9.9.9.9", 53))
     assert config.tls.extra_ca == ("/etc/fetchd/a.pem", "/b.pem")
     assert config.daemon.listener == Listener("127.255.255.255", 65535, "p", anonymous=True, tls=True)
-    assert config.operator == OperatorConfig(Endpoint("::", 0), True, ("audit.example",), "ab" * 32)
+    assert config.operator == OperatorConfig(
+        Endpoint("::", 0), True, ("audit.example",), "ab" * 32, "cd" * 32
+    )
     assert config.profiles["default"].byte_cap == 1
     profile = config.profiles["p"]
     assert profile.schemes == {"http"}
