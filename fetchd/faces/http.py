@@ -1,6 +1,7 @@
 """The HTTP API of the daemon.
 
     POST /v1/tools/web_fetch   arguments as a JSON object → 200 {text, trust, ...}, or a problem document with `kind`
+    POST /v1/search            web_search for the gateway provider of another installation (SPEC 4)
     GET  /v1/blobs/{digest}    the body of a page that the calling agent has read
     POST /v1/tools/page_read   the same way → 200 {provider_operation, trust, ...}, or a problem document with `code`
     POST /v1/tools/web_search  the same way → 200 {text, trust, urls, ...}, or a problem document with `kind`
@@ -57,6 +58,7 @@ from .openapi import (
 from .openapi_page import PAGE_FIELDS, render_page
 from .read_results import render_read, render_read_problem
 from .results import render_problem, render_result
+from .search_gateway import SEARCH_GATEWAY_PATH, render_gateway_answer, render_gateway_failure
 from .search_results import render_search, render_search_problem
 from .tool_identity import CALLER, ToolIdentity
 
@@ -109,6 +111,7 @@ def make_app(
         Route(WEB_FETCH_PATH, _Tools(calls).web_fetch, methods=["POST"]),
         Route(PAGE_READ_PATH, _Tools(calls).page_read, methods=["POST"]),
         Route(WEB_SEARCH_PATH, _Tools(calls).web_search, methods=["POST"]),
+        Route(SEARCH_GATEWAY_PATH, _Tools(calls).search_gateway, methods=["POST"]),
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
@@ -162,6 +165,15 @@ class _Tools:
             document = render_search_problem(result)
             return _json(document, int(str(document["status"])), PROBLEM_TYPE)
         return _json(render_search(result, request.scope[CALLER]))
+
+    async def search_gateway(self, request: Request) -> Response:
+        result = await _run(request, WEB_SEARCH.name, self._calls.web_search)
+        if isinstance(result, Response):
+            return result
+        if result.failure is not None:
+            status, line = render_gateway_failure(result.failure)
+            return Response(line, status, media_type="text/plain")
+        return _json(render_gateway_answer(result))
 
 
 async def _find_reader(request: Request) -> str | Response:
@@ -234,6 +246,7 @@ async def _index(request: Request) -> Response:
                 "web_search": f"POST {WEB_SEARCH_PATH} with a JSON object: "
                 + ", ".join(parameter.name for parameter in WEB_SEARCH.parameters),
             },
+            "search": f"POST {SEARCH_GATEWAY_PATH} with the same, for the search provider of another fetchd",
             "blobs": "GET /v1/blobs/{digest}, the body of a page that was read",
             "mcp": "/mcp",
             "openapi": "/openapi.json",

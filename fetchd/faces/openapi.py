@@ -35,6 +35,7 @@ from .openapi_search import (
     web_search_operation,
 )
 from .results import KIND_STATUSES, TRUST
+from .search_gateway import SEARCH_GATEWAY_PATH, found_schema, search_gateway_operation
 
 __all__ = (
     "MAX_ARGUMENT_BYTES",
@@ -71,6 +72,7 @@ def make_document() -> Schema:
             WEB_FETCH_PATH: {"post": _web_fetch()},
             PAGE_READ_PATH: {"post": page_read_operation()},
             WEB_SEARCH_PATH: {"post": web_search_operation()},
+            SEARCH_GATEWAY_PATH: {"post": search_gateway_operation()},
             "/healthz": {"get": _plain("health", "Whether the process answers", {"status": {"const": "ok"}})},
             "/openapi.json": {"get": _plain("openapi", "This document", {"openapi": STRING})},
             "/docs": {"get": _page()},
@@ -85,6 +87,7 @@ def make_document() -> Schema:
                 "SearchArguments": WEB_SEARCH.accepted_schema(),
                 "Search": search_schema(),
                 "SearchFailure": search_failure_schema(),
+                "Found": found_schema(),
                 "Page": _page_schema(),
                 "SoftFailure": _soft_failure_schema(),
                 "HardFailure": _hard_failure_schema(),

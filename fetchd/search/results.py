@@ -22,7 +22,7 @@ def find_blank_url(rows: Sequence[SearchRow]) -> SearchFailure | None:
 
 def render_results(query: str, rows: Sequence[SearchRow]) -> str | SearchFailure:
     """The text, not in its envelope yet. Half a surrogate pair, which JSON may hold, has no UTF-8."""
-    document = {"query": query, "results": [_render_row(row) for row in rows]}
+    document = {"query": query, "results": [render_row(row) for row in rows]}
     try:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode("utf-8")
@@ -31,7 +31,7 @@ def render_results(query: str, rows: Sequence[SearchRow]) -> str | SearchFailure
     return text
 
 
-def _render_row(row: SearchRow) -> dict[str, object]:
+def render_row(row: SearchRow) -> dict[str, object]:
     optional = {"age": row.age, "site_name": row.site_name, "extra_snippets": list(row.extra_snippets)}
     return {
         "title": row.title,

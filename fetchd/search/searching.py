@@ -47,7 +47,8 @@ _log = logging.getLogger(__name__)
 class SearchResult:
     """How a call ended. `text` is enveloped; only that of a failure is the bare message.
 
-    rows: those of the text, in its order. provider: who answered, or failed last; None when none was asked.
+    rows: those of the text, in its order. provider: who answered, or failed last; None when none was asked. query: as
+    it was asked. credits: what the provider said it cost.
     """
 
     text: str
@@ -56,6 +57,8 @@ class SearchResult:
     rows: tuple[SearchRow, ...] = ()
     dropped: int = 0
     provider: str | None = None
+    query: str = ""
+    credits: float | None = None
 
 
 class SearchLog(Protocol):
@@ -187,7 +190,14 @@ class WebSearch:
             if isinstance(text, str):
                 enveloped = render_envelope(text, self._make_nonce())
                 return SearchResult(
-                    enveloped, call.fetch_id, None, outcome.rows, outcome.dropped, call.provider
+                    enveloped,
+                    call.fetch_id,
+                    None,
+                    outcome.rows,
+                    outcome.dropped,
+                    call.provider,
+                    call.arguments.query,
+                    outcome.credits,
                 )
             outcome = text
         failure = outcome if isinstance(outcome, SearchFailure) else DIED
