@@ -120,7 +120,7 @@ class _Reader:
                 case LineKind.DECISION:
                     self.run.lines += 1
                     self._take_decision(line)
-                case LineKind.FETCH:
+                case LineKind.FETCH | LineKind.SEARCH:
                     self.run.lines += 1
                     self._take_call(line)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fetchd.faces.audit_commands import group
 from fetchd.faces.span_option import parse_moment
-from proxy_addons.audit import AuditKeys, Outcome, PhaseTimes
+from proxy_addons.audit import AuditKeys, FetchOutcome, FetchRecord, Outcome, PhaseTimes, SearchRecord
 from tests.kit.toml import write_toml
 from tests.proxy_addons.audit.kit import close, decision, open_log, series_paths
 
@@ -108,6 +108,16 @@ def test_what_was_refused_is_told_and_not_allowed(place: Place) -> None:
     assert limits["allow_hosts"] == ["b.example", "d.example"]
     assert limits["byte_cap"] == 8 << 20
     assert "# - refused by rule port, and not allowed here either: 1 time" in result.stdout
+
+
+def test_searches_and_calls_are_tools_that_were_used(place: Place) -> None:
+    place.ask("https://b.example/")
+    common: dict[str, Any] = {"agent": "bot", "profile": "watch", "policy": "watch@1", "fetch_id": "f"}
+    place.log.append(
+        SearchRecord(tool="web_search", attempt=1, provider="local", outcome=FetchOutcome.SUCCESS, **common)
+    )
+    place.log.append(FetchRecord(tool="page_read", url=None, outcome=FetchOutcome.SOFT, **common))
+    assert place.limits()["tools"] == ["page_read", "web_search"]
 
 
 def test_a_part_of_the_log_by_time(place: Place) -> None:
