@@ -46,6 +46,7 @@ def render_config(config: Config) -> str:
         ("CA", config.tls.ca_certificate or "made for this installation"),
         *([("agents", ", ".join([*config.agents][:20]))] if config.agents else []),
         ("extra CAs", ", ".join(config.tls.extra_ca) or "none"),
+        ("search", ", then ".join(config.search.chain)),
     ]
     parts = (render_columns(listening), render_columns(settings), render_profiles(config.profiles.values()))
     return "\n\n".join(parts)

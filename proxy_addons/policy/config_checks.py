@@ -155,8 +155,6 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "operator.tls": (old.operator.tls, new.operator.tls),
         "operator.names": (old.operator.names, new.operator.names),
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
-        "search.index": (old.search.index, new.search.index),
-        "search.share": (old.search.share, new.search.share),
         **{
             f"vendors.{name}": (one.reach, new.asking.vendors[name].reach)
             for name, one in old.asking.vendors.items()

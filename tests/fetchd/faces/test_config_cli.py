@@ -58,6 +58,7 @@ def test_check_says_what_the_file_says():
         "nameservers  127.0.0.1:5353, [::1]:53\n"
         "CA           made for this installation\n"
         "extra CAs    none\n"
+        "search       local\n"
         "\n"
         "profile  version       schemes     methods   hosts                 bytes    seconds\n"
         f"default  {version('default')}  https       GET,HEAD  *                     8388608  20\n"

@@ -1,53 +1,159 @@
-"""What every search provider is held to, the scripted one among them."""
+"""What every search provider is held to: the scripted one, the local index, the public APIs (law 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from fetchd.core.caller import Caller
+from fetchd.core.failures import FailureKind
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import (
     Argument,
+    Freshness,
+    SafeSearch,
     SearchAnswer,
     SearchArguments,
+    SearchFailure,
     SearchProvider,
     SearchRow,
     Support,
 )
+from fetchd.search.local.composition import open_local_index
+from fetchd.search.providers.opening import open_providers
 from fetchd.search.results import render_results
+from proxy_addons.policy.config_search import ProviderConfig, SearchConfig, SearchProviderName
 from proxy_addons.policy.limits import DEFAULT_PROFILE
+from tests.fetchd.search.providers.peers import KEY, Answer, brave, searxng, serve, tavily
+from tests.kit.exchange import Exchange, Request, Route
+from tests.kit.origin import Origin
+from tests.kit.pki import Pki
+from tests.kit.sync import PATIENCE, Gate
 
 CALLER = Caller("bot", DEFAULT_PROFILE)
 
 
-def check_table(provider: SearchProvider) -> None:
-    """Its name and its capabilities say what the core and the docs need of them."""
-    assert provider.name and provider.name.isascii() and provider.name == provider.name.lower()
-    assert set(provider.capabilities) == set(Argument)
-    assert provider.capabilities[Argument.QUERY].support is not Support.REFUSED
-    for argument, capability in provider.capabilities.items():
-        if capability.support is Support.REFUSED:
-            assert capability.way_out and capability.way_out[-1] != ".", argument
+def gateway(request: Request) -> Answer:
+    """The search gateway of SPEC 4."""
+    assert request.path == "/v1/search" and request.values("authorization") == [f"Bearer {KEY}"]
+    query = json.loads(request.body)["query"]
+    return (
+        200,
+        {"query": query, "results": [{"title": "A", "url": "https://a.example/", "description": ""}]},
+        (),
+    )
 
 
-async def check_search(provider: SearchProvider, query: str = "rust") -> None:
-    """It answers a plain search with rows that can be rendered."""
-    answer = await provider.search(SearchArguments(query), CALLER)
-    assert isinstance(answer, SearchAnswer), answer
-    assert answer.dropped >= 0
-    assert isinstance(render_results(query, answer.rows), str)
-
-
-PROVIDERS: dict[str, Callable[[], SearchProvider]] = {
-    "scripted": lambda: ScriptedProvider([SearchAnswer((SearchRow("https://a.example/", "A"),))]),
+PEERS: dict[str, tuple[str, Callable[[Request], Answer]]] = {
+    "gateway": ("", gateway),
+    "brave": ("", brave),
+    "searxng": ("/searxng", searxng),
+    "tavily": ("", tavily),
 }
-"""Makers of providers that answer."""
+"""Where each is below its host, and what answers there."""
+
+type Opener = Callable[[Path, Route | None], AbstractAsyncContextManager[SearchProvider]]
+"""A provider over a folder of its own. route: in place of what answers."""
 
 
-@pytest.mark.parametrize("make", PROVIDERS.values(), ids=PROVIDERS)
-async def test_a_provider(make: Callable[[], SearchProvider]) -> None:
-    provider = make()
-    check_table(provider)
-    await check_search(provider)
+@asynccontextmanager
+async def open_scripted(folder: Path, route: Route | None) -> AsyncIterator[SearchProvider]:
+    found = SearchAnswer((SearchRow("https://a.example/", "A"),))
+    yield ScriptedProvider([found if route is None else None])
+
+
+@asynccontextmanager
+async def open_local(folder: Path, route: Route | None) -> AsyncIterator[SearchProvider]:
+    async with open_local_index(folder, SearchConfig) as index:
+        yield index.provider
+
+
+@asynccontextmanager
+async def open_remote(name: str, folder: Path, route: Route | None) -> AsyncIterator[SearchProvider]:
+    which, (base, peer) = SearchProviderName(name), PEERS[name]
+    pki = Pki(folder)
+    with Origin(tls=pki.server_context("localhost")) as origin:
+        origin.route("*", route or serve(peer))
+        described = ProviderConfig(which, f"https://localhost:{origin.port}{base}", "SEARCH_KEY")
+        config = SearchConfig(which, providers={which: described})
+        async with open_providers(config, [str(pki.ca_path)], {"SEARCH_KEY": KEY}) as providers:
+            yield providers[which]
+
+
+OPENERS: dict[str, Opener] = {
+    "scripted": open_scripted,
+    "local": open_local,
+    **{name: partial(open_remote, name) for name in PEERS},
+}
+each = pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS)
+
+ODD = [
+    SearchArguments('\x00\r\n!!g a:b "c" (d) -e *f* site:g'),
+    SearchArguments("x" * 400, 20, Freshness.YEAR),
+    SearchArguments(
+        "rust", 1, include_domains=("a&b=c#d?e", "*", "..", "xn--"), exclude_domains=("*.a.example",)
+    ),
+    SearchArguments("rust", country="\u202e\x07", search_lang="&x=y"),
+    SearchArguments("rust", safesearch=SafeSearch.STRICT, search_lang="en", country="de"),
+]
+
+
+def test_every_provider_that_can_be_named_is_here() -> None:
+    assert set(OPENERS) == {"scripted", *SearchProviderName}
+
+
+@each
+async def test_its_table_says_what_the_core_and_the_docs_need(opener: Opener, tmp_path: Path) -> None:
+    async with opener(tmp_path, None) as provider:
+        assert provider.name in list(SearchProviderName)
+        assert set(provider.capabilities) == set(Argument)
+        assert provider.capabilities[Argument.QUERY].support is not Support.REFUSED
+        for argument, capability in provider.capabilities.items():
+            if capability.support is Support.REFUSED:
+                assert capability.way_out and capability.way_out[-1] != ".", argument
+
+
+@each
+async def test_a_plain_search_is_answered_with_rows_that_can_be_rendered(
+    opener: Opener, tmp_path: Path
+) -> None:
+    async with opener(tmp_path, None) as provider:
+        answer = await provider.search(SearchArguments("rust"), CALLER)
+    assert isinstance(answer, SearchAnswer), answer
+    assert answer.dropped >= 0 and isinstance(render_results("rust", answer.rows), str)
+    assert bool(answer.rows) is (provider.name != "local" or isinstance(provider, ScriptedProvider))
+
+
+@each
+async def test_odd_arguments_give_an_answer_or_a_failure_of_one_line(opener: Opener, tmp_path: Path) -> None:
+    async with opener(tmp_path, None) as provider:
+        for arguments in ODD:
+            outcome = await provider.search(arguments, CALLER)
+            if isinstance(outcome, SearchFailure):
+                assert outcome.kind in (FailureKind.BACKEND, FailureKind.TRANSPORT)
+                assert outcome.message.isprintable() and KEY not in outcome.message
+
+
+@pytest.mark.parametrize("name", [name for name in OPENERS if name != "local"])
+async def test_a_search_that_is_dropped_ends(name: str, tmp_path: Path) -> None:
+    asked, gate = Gate(), Gate()
+
+    async def hold(exchange: Exchange) -> None:
+        asked.open()
+        await gate.wait()
+        await exchange.close()
+
+    async with OPENERS[name](tmp_path, hold) as provider:
+        search = asyncio.create_task(provider.search(SearchArguments("rust"), CALLER))
+        under_way = provider.hanging if isinstance(provider, ScriptedProvider) else asked
+        await asyncio.wait_for(under_way.wait(), PATIENCE)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+    gate.open()

@@ -503,8 +503,8 @@ KEYED = {"brave": {"key_env": "A"}}
             id="other limits",
         ),
         pytest.param({}, {"log_queries": True}, None, id="queries in the log"),
-        pytest.param({}, {"index": False}, "search.index", id="no index any more"),
-        pytest.param({}, {"share": True}, "search.share", id="a shared index"),
+        pytest.param({}, {"index": False}, None, id="no index any more"),
+        pytest.param({}, {"share": True}, None, id="a shared index"),
     ],
 )
 def test_what_a_reload_takes_of_the_search_tables(before, after, fixed):
