@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+MAX_CONTAINERS = 1_000_000
+MAX_PARTS = 4_000_000
+"""Of one text: parsed, an empty object takes thirty times its two bytes."""
 MAX_DIGITS = 400
 """Digits of an integer that is taken for a number; longer ones are only kept as they stand."""
 
@@ -62,6 +65,8 @@ def read_json(data: bytes) -> JsonText:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise JsonTextError("it is not UTF-8") from None
+    if data.count(b"{") + data.count(b"[") > MAX_CONTAINERS or data.count(b",") > MAX_PARTS:
+        raise JsonTextError("it has too many parts")
     if text.startswith("\ufeff"):
         raise JsonTextError("it begins with a byte order mark")
     try:
