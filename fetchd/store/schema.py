@@ -12,6 +12,10 @@ page_removals numbers of pages that went, by whatever way: what an index has to 
 page_usage    an agent's pages and their bytes, kept by triggers
 page_floors   since when an agent of this name is another one: what was asked for before is not its own
 page_epoch    one row: which database this is, for the indexes made of it
+
+runs              completions' runs (`runs.py`), one row each; a run of before these tables has none
+steps             a run's completions; provider_calls what was charged for each, more than one where a vendor failed
+citations         what a vendor said that a step drew on, once a URL; server_tool_calls its uses of web tools
 """
 
 from typing import Final
@@ -115,4 +119,64 @@ CREATE TRIGGER page_without_blob AFTER DELETE ON blobs BEGIN
 END;
 """
 
-MIGRATIONS: Final = (_READS_AND_BLOBS, _HOLDS, _PAGE_TEXTS)
+_RUNS: Final = """
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY,      -- from 1, in the order of beginning
+    id TEXT NOT NULL UNIQUE,
+    agent TEXT NOT NULL,
+    parent TEXT,                     -- id of the run it is a sub-run of
+    began_at TEXT NOT NULL,          -- RFC 3339, UTC
+    ended_at TEXT,                   -- NULL: under way, or its process ended
+    status TEXT,
+    spent TEXT,                      -- the budget that ended it
+    provider TEXT NOT NULL,          -- asked first
+    model TEXT NOT NULL,
+    declaration TEXT NOT NULL,       -- JSON: what was declared
+    prompt_sha256 TEXT NOT NULL
+);
+CREATE INDEX runs_by_agent ON runs (agent, number);
+CREATE TABLE steps (
+    run TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    stop TEXT,                       -- NULL: no completion came
+    dropped_rows INTEGER NOT NULL,
+    PRIMARY KEY (run, step)
+) WITHOUT ROWID;
+CREATE TABLE provider_calls (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    dialect TEXT NOT NULL,
+    at TEXT NOT NULL,
+    ms REAL NOT NULL,
+    stop_reason TEXT,
+    code TEXT,                       -- why it failed
+    input_tokens INTEGER,            -- this and the next two: NULL where not reported
+    output_tokens INTEGER,
+    server_tool_requests INTEGER
+);
+CREATE INDEX provider_calls_by_run ON provider_calls (run, number);
+CREATE TABLE citations (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    title TEXT,                      -- this and the next: NULL where not reported
+    cited_text TEXT,
+    outside_declaration INTEGER NOT NULL,
+    UNIQUE (run, step, url)
+);
+CREATE TABLE server_tool_calls (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    provider TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    error TEXT                       -- the vendor's own code; NULL: it ran
+);
+CREATE INDEX server_tool_calls_by_run ON server_tool_calls (run, number);
+"""
+
+MIGRATIONS: Final = (_READS_AND_BLOBS, _HOLDS, _PAGE_TEXTS, _RUNS)

@@ -3,7 +3,8 @@
 WebAccessError
 ├── DeclarationError     what was declared cannot be carried or makes no sense; nothing was sent
 └── VendorError          the vendor, or the way to it, failed
-    ├── AnswerError      its answer is not one: broken off, malformed, too large
+    ├── UnreachableError it could not be reached, or its answer broke off
+    ├── AnswerError      its answer is not one: malformed, too large, or it ends in the middle
     └── RefusalError     it answered with an error of its own
 """
 
@@ -30,6 +31,10 @@ class DeclarationError(WebAccessError):
 
 class VendorError(WebAccessError):
     """Raised only through its subclasses."""
+
+
+class UnreachableError(VendorError):
+    """The text says in our own words how."""
 
 
 class AnswerError(VendorError):

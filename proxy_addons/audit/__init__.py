@@ -10,6 +10,7 @@ what an earlier process left. The gateway's workers and the daemon are the write
 neither.
 """
 
+from proxy_addons.audit.ask_record import AskRecord
 from proxy_addons.audit.chain import Check, CheckpointReason, Head, parse_head
 from proxy_addons.audit.errors import AuditError, AuditKeyError, AuditUnavailableError
 from proxy_addons.audit.keys import AuditKeys, PublicKey, load_public_key
@@ -37,6 +38,7 @@ from proxy_addons.policy.verdicts import Outcome
 
 __all__ = [
     "Addresses",
+    "AskRecord",
     "AuditError",
     "AuditKeyError",
     "AuditKeys",

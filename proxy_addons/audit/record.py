@@ -29,6 +29,7 @@ from proxy_addons.audit.redaction import (
 from proxy_addons.policy.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from proxy_addons.audit.ask_record import AskRecord
     from proxy_addons.audit.search_record import SearchRecord
     from proxy_addons.audit.web_record import WebRecord
 
@@ -46,6 +47,7 @@ class LineKind(StrEnum):
     FETCH = "fetch"
     SEARCH = "search"
     WEB = "web"
+    ASK = "ask"
     EVENT = "event"
     CHECKPOINT = "checkpoint"
 
@@ -345,7 +347,7 @@ class EventRecord:
         return render_members(self.render())
 
 
-type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord | SearchRecord | WebRecord
+type Record = DecisionRecord | CloseRecord | FetchRecord | EventRecord | SearchRecord | WebRecord | AskRecord
 
 _encoder = JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"))
 

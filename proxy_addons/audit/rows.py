@@ -159,6 +159,8 @@ def _target(line: LogLine) -> str:
         return line.text("final_url") or line.text("url") or ""
     if kind == LineKind.SEARCH:
         return ": ".join(part for part in (describe_search(line), line.text("query")) if part)
+    if kind == LineKind.ASK:
+        return describe_ask(line)
     if kind == LineKind.CLOSE:
         return f"(hop {_text(line.number('hop'))} of {line.text('fetch_id') or 'unknown'})"
     return line.text("url") or "" if kind else line.raw[:200].decode("latin-1")
@@ -172,6 +174,14 @@ def describe_search(line: LogLine) -> str:
     if dropped := line.number("dropped"):
         parts.append(f"{int(dropped)} dropped")
     return ", ".join(parts)
+
+
+def describe_ask(line: LogLine) -> str:
+    """Which vendor was asked for a completion, or how a run ended."""
+    step = _int(line.number("step"))
+    what = f"step {step}" if step else "ended"
+    ended = "" if step else f": {line.text('stop') or 'unknown'}"
+    return f"run {line.text('run_id') or 'unknown'} {what}, {line.text('provider') or 'unknown'}{ended}"
 
 
 def _seq(line: LogLine) -> int:
