@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchd.app import open_audit_log, open_tools
+from fetchd.audit_keeping import AuditKeeper
 from fetchd.client_files import write_client_files
 from fetchd.faces.audit_page.routes import make_pages
 from fetchd.faces.calls import Calls
@@ -58,17 +59,24 @@ class Installation:
 
 @asynccontextmanager
 async def installation(
-    loaded: LoadedConfig, state_dir: Path, load: Callable[[], LoadedConfig] | None = None
+    loaded: LoadedConfig,
+    state_dir: Path,
+    load: Callable[[], LoadedConfig] | None = None,
+    *,
+    watching: AbstractContextManager[None] | None = None,
 ) -> AsyncIterator[Installation]:
     """Start everything; stop everything, in reverse order, when the context ends.
 
     load: reads the configuration again for a reload; else the same file, and the agents of the state directory.
+    watching: entered when the state directory is ours, left when nobody writes there any more.
     Raises StateInUseError, SecretError, AddressInUseError, GatewayStartError, AuditError, CertificateAuthorityError,
     OSError.
     """
     config = loaded.config
     async with AsyncExitStack() as stack:
         stack.enter_context(own_state_dir(state_dir))
+        if watching is not None:
+            stack.enter_context(watching)
         tools_socket = listen_on("tools", *config.daemon.endpoint)
         stack.callback(tools_socket.close)
         operator_socket = listen_on("operator", *config.operator.endpoint)
@@ -80,6 +88,10 @@ async def installation(
         gateway = await start_gateway(config, loaded.source, state_dir, secret, own=(tools, operator))
         stack.push_async_callback(gateway.stop)
         await asyncio.to_thread(write_client_files, Path(str(gateway.ca["path"])))
+
+        log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
+        keeper = AuditKeeper(state_dir, log, gateway.workers, config.audit)
+        stack.push_async_callback(_end, asyncio.create_task(keeper.run(), name="audit-keeper"))
 
         state = RunState(
             pid=os.getpid(),
@@ -103,10 +115,9 @@ async def installation(
             load if load is not None else partial(load_again, loaded, state_dir),
             gateway,
             rules,
-            partial(_note_reload, state, state_dir),
+            partial(_note_reload, state, state_dir, keeper),
         )
 
-        log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
         hops = choose_gateway(
             state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
         )
@@ -171,8 +182,14 @@ def _load_tokens(rules: CurrentRules, state_dir: Path) -> frozenset[str]:
     return frozenset(one for one in found if one is not None)
 
 
-def _note_reload(state: RunState, state_dir: Path, loaded: LoadedConfig) -> None:
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _note_reload(state: RunState, state_dir: Path, keeper: AuditKeeper, loaded: LoadedConfig) -> None:
     """Have run.json say what is in force. The rules are in force without it, too."""
+    keeper.take(loaded.config.audit)
     listeners = tuple(
         (host, port, one.profile)
         for (host, port, _), one in zip(state.listeners, loaded.config.gateway.listeners, strict=True)

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
 from proxy_addons.addons.web_tools import WebTools  # noqa: E402
 from proxy_addons.audit.errors import AuditUnavailableError  # noqa: E402
 from proxy_addons.audit.keys import AuditKeys  # noqa: E402
+from proxy_addons.audit.retention import Retention  # noqa: E402
 from proxy_addons.audit.sink import AuditSink  # noqa: E402
 from proxy_addons.audit.writer import AuditLog  # noqa: E402
 from proxy_addons.budget_files import SqliteBudgetLedger  # noqa: E402
@@ -153,6 +155,8 @@ class Gateway:
     def __init__(self, spec: WorkerSpec, sink: AuditSink) -> None:
         """`spec.series` is the one that the worker owns."""
         overrides.install_overrides()
+        self.on_rules: Callable[[Config], None] = lambda config: None
+        """Told of each configuration that was put in force."""
         config = spec.config
         self._ports = [port for _, port, _ in spec.listeners]
         self.rules = CurrentRules(Rulebook(config, self._ports))
@@ -237,6 +241,7 @@ class Gateway:
         with suppress(AuditUnavailableError):  # then nothing is let through in any case
             self._audit.event(None, "reload", "the rules were replaced")
         self.rules.now = rulebook
+        self.on_rules(rulebook.config)
 
     def prepare_rules(self, config: Config) -> Rulebook:
         """The rules of a configuration with the same listeners. Takes time: not for the event loop."""
@@ -262,9 +267,11 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
     """Run one worker until it is told to stop. `told`: what comes after the spec."""
     keys = AuditKeys.load_or_create(spec.state_dir / "keys")
     log = _open_log(spec, keys)
+    log.retain(_make_retention(spec.config))
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
         gateway = Gateway(replace(spec, series=(log.series,)), log)
+        gateway.on_rules = lambda config: log.retain(_make_retention(config))
         gc.freeze()  # what is there now stays: collections need not look at it again and again
         # The young are looked at half as often, all others as often as before: what garbage holds stays small.
         gc.set_threshold(4_000, 5, 10)
@@ -286,6 +293,10 @@ def _open_log(spec: WorkerSpec, keys: AuditKeys) -> AuditLog:
         with suppress(AuditUnavailableError):
             return AuditLog.open(spec.state_dir / "audit", series, keys)
     return AuditLog.open(spec.state_dir / "audit", last, keys)
+
+
+def _make_retention(config: Config) -> Retention:
+    return Retention(config.audit.keep_days, config.audit.keep_bytes)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`fetchd audit verify | tail`: is the audit log whole, and what does it say.
+"""`fetchd audit verify | tail | prune`: is the audit log whole, and what does it say.
 
 Nothing that stands in a log reaches the terminal as it is: every character but printable ASCII is shown as an
 escape, and the text is never read as markup.
@@ -27,6 +27,8 @@ from proxy_addons.audit.reader import (
     merge_chains,
 )
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
+
+from .prune_cli import prune
 
 POLL_SECONDS = 0.25
 PATIENT_POLLS = 8
@@ -271,6 +273,10 @@ def _print_chain(chain: ChainReport) -> None:
     if chain.head is not None:
         behind = f" ({chain.unsigned} lines behind the last checkpoint)" if chain.unsigned else ""
         click.echo(f"  head {chain.head}{behind}")
+    if chain.pruned:
+        click.echo(f"  {chain.pruned:,} lines before were removed by retention, as the chain says, signed")
+    for note in chain.notes:
+        click.echo(escape_text(f"  {note}"))
     for finding in chain.findings:
         click.echo(escape_text(f"  {finding}"))
     if chain.finding_count > len(chain.findings):
@@ -288,6 +294,8 @@ def find_log(state: Path) -> Path:
 def _failure(message: str) -> click.ClickException:
     return _AuditFailure(escape_text(message))
 
+
+group.add_command(prune)
 
 if __name__ == "__main__":
     group(prog_name="fetchd audit")

@@ -16,7 +16,7 @@ MAX_ANSWER_BYTES: Final = 1 << 16
 def ask_readiness(state: RunState) -> tuple[bool, str]:
     """(ready, what to print). Whoever does not answer is not ready."""
     host, port = state.operator
-    connection = _connect(reachable_host(host), port, tls=bool(getattr(state, "operator_tls", False)))
+    connection = _connect(reachable_host(host), port, tls=state.operator_tls)
     try:
         connection.request("GET", READY_PATH)
         answer = connection.getresponse()

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from certs.errors import CertificateAuthorityError
+from fetchd.audit_output import audit_output
 from fetchd.client_places import raise_descriptor_limit
 from fetchd.gateway_process import GatewayStartError, reachable_host
 from fetchd.overrides import Overrides
@@ -169,7 +171,7 @@ async def _until_stopped(loaded: LoadedConfig, state_dir: Path, overrides: Overr
     except asyncio.CancelledError:
         if not stopping.is_set():
             raise
-        click.echo("stopped")
+        click.echo("stopped", err=loaded.config.audit.stdout)
 
 
 async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, hangup: asyncio.Event) -> None:
@@ -179,9 +181,11 @@ async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, ha
     def load() -> LoadedConfig:
         return overrides.apply(load_again(loaded, state_dir))
 
-    async with installation(loaded, state_dir, load) as running:
-        config = loaded.config
-        click.echo(
+    config = loaded.config
+    printing = audit_output(state_dir / "audit") if config.audit.stdout else None
+    say = partial(click.echo, err=config.audit.stdout)  # then nothing but the log is on standard output
+    async with installation(loaded, state_dir, load, watching=printing) as running:
+        say(
             render_start(
                 running.state,
                 state_dir,
@@ -191,7 +195,7 @@ async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, ha
                 needs_token=not config.admits_anonymous(config.gateway.listeners[0]),
             )
         )
-        click.echo("ready")
+        say("ready")
         tell_service_manager(READY, f"STATUS=serving {', '.join(_addresses(running.state))}")
         reloading = asyncio.create_task(_reload_on_hangup(running.reloader, hangup))
         try:

@@ -12,7 +12,7 @@ from typing import Final
 from fetchd.errors import BlobDamagedError, BlobMissingError
 from proxy_addons.audit.chain import SignatureCheck
 
-from .audit_lines import load_lines
+from .audit_lines import find_beginnings, load_lines
 from .interface import Blobs, Records
 from .receipt_checks import (
     Finding,
@@ -125,7 +125,7 @@ class ReceiptVerifier:
     async def _verify_batch(self, batch: list[tuple[StoredRead, str | None]]) -> list[ReceiptReport]:
         parsed = [(read, previous, check_form(read.receipt or b"")) for read, previous in batch]
         receipts = [receipt for _, _, receipt in parsed if isinstance(receipt, Receipt)]
-        lines = await self._load_lines(receipts)
+        lines, beginnings = await self._load_lines(receipts)
         reports = []
         for read, previous, receipt in parsed:
             if isinstance(receipt, Finding):
@@ -134,7 +134,7 @@ class ReceiptVerifier:
             report = _begin(receipt, self._keys)
             await self._check_blob(report, receipt)
             report.add(ReceiptCheck.CHAIN, check_link(receipt, previous), _check_row(receipt, read))
-            self._check_lines(report, receipt, lines)
+            self._check_lines(report, receipt, lines, beginnings)
             reports.append(report)
         return reports
 
@@ -152,23 +152,44 @@ class ReceiptVerifier:
             else:
                 report.unchecked[ReceiptCheck.BLOB] = "the blob was dropped to make room"
 
-    async def _load_lines(self, receipts: list[Receipt]) -> dict[tuple[str, int], bytes]:
+    async def _load_lines(
+        self, receipts: list[Receipt]
+    ) -> tuple[dict[tuple[str, int], bytes], dict[str, int]]:
+        """The lines that receipts name, and where chains begin of which the first files are gone."""
         if self._audit is None:
-            return {}
+            return {}, {}
         wanted = [(place.chain, place.seq) for receipt in receipts for _, place in receipt.positions]
-        return await asyncio.to_thread(load_lines, self._audit, wanted)
+        lines = await asyncio.to_thread(load_lines, self._audit, wanted)
+        # After the lines: what went meanwhile is then known to be gone.
+        return lines, await asyncio.to_thread(find_beginnings, self._audit, [chain for chain, _ in wanted])
 
     def _check_lines(
-        self, report: ReceiptReport, receipt: Receipt, lines: Mapping[tuple[str, int], bytes]
+        self,
+        report: ReceiptReport,
+        receipt: Receipt,
+        lines: Mapping[tuple[str, int], bytes],
+        beginnings: Mapping[str, int],
     ) -> None:
         if self._audit is None:
             report.unchecked[ReceiptCheck.AUDIT] = "no audit log at hand"
             return
-        checks = (
-            check_audit_line(receipt, role, place, lines.get((place.chain, place.seq)))
+        kept = [
+            (role, place)
             for role, place in receipt.positions
-        )
-        report.add(ReceiptCheck.AUDIT, *checks)
+            if (place.chain, place.seq) in lines or place.seq >= beginnings.get(place.chain, 0)
+        ]
+        if len(kept) < len(receipt.positions):
+            report.unchecked[ReceiptCheck.AUDIT] = (
+                "its lines are older than what the log keeps; fetchd audit verify says whether retention removed them"
+            )
+            if not kept:
+                return
+        checks = [
+            check_audit_line(receipt, role, place, lines.get((place.chain, place.seq)))
+            for role, place in kept
+        ]
+        if any(checks) or ReceiptCheck.AUDIT not in report.unchecked:
+            report.add(ReceiptCheck.AUDIT, *checks)
 
 
 def _begin(receipt: Receipt, keys: Mapping[str, SignatureCheck]) -> ReceiptReport:

@@ -11,6 +11,8 @@ A line is one JSON object in ASCII, a newline at its end::
 - A checkpoint line carries ``signature`` just before ``hash``: Ed25519 (RFC 8032), base64, over the line's
   bytes without both members. As the signed bytes hold seq and prev, a checkpoint vouches for every line
   before it.
+- A checkpoint with reason ``pruned`` says in ``through`` (``SEQ:HASH``) up to which line the writer itself has
+  removed the chain.
 """
 
 import base64
@@ -57,6 +59,7 @@ class CheckpointReason(StrEnum):
     TIME = "time"
     ROTATION = "rotation"
     STOP = "stop"
+    PRUNED = "pruned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ START = Head(0, GENESIS)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is whole in itself: its hash fits. `signed` and `signature` are set for checkpoints."""
+    """A line that is whole in itself: its hash fits. `signed` and `signature` are set for checkpoints.
+
+    `through`: for one with reason ``pruned``, the last line that was removed.
+    """
 
     kind: str
     chain: str
@@ -86,6 +92,7 @@ class Line:
     key: str | None
     signature: bytes | None
     signed: bytes | None
+    through: Head | None = None
 
     @property
     def head(self) -> Head:
@@ -114,10 +121,15 @@ def seal_line(chain: str, head: Head, time: str, record: Record) -> tuple[bytes,
 
 
 def seal_checkpoint(
-    chain: str, head: Head, time: str, reason: CheckpointReason, key_id: str, sign: SignFunction
-) -> tuple[bytes, Head]:
-    """The checkpoint line that follows `head` and vouches for everything up to it, and the head it makes."""
-    members = render_members({"reason": reason.value, "key": key_id})
+    chain: str, head: Head, time: str, reason: CheckpointReason, key_id: str, sign: SignFunction,
+    through: Head | None = None,
+) -> tuple[bytes, Head]:  # fmt: skip
+    """The checkpoint line that follows `head` and vouches for everything up to it, and the head it makes.
+
+    through: what goes from the chain, for reason PRUNED.
+    """
+    removed = {} if through is None else {"through": str(through)}
+    members = render_members({"reason": reason.value, **removed, "key": key_id})
     text = _open(chain, head, time, LineKind.CHECKPOINT, members)
     signature = base64.b64encode(sign(f"{text}}}".encode())).decode()
     return _seal(f'{text},"signature":"{signature}"', head)
@@ -139,6 +151,9 @@ _PREFIX = re.compile(
 )
 _SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"\}\n')
 _SUFFIX_LENGTH = len(',"hash":""}\n') + 64
+_THROUGH = re.compile(
+    rb',"reason":"pruned","through":"([1-9][0-9]{0,17}:[0-9a-f]{64})","key":"[0-9a-f]{1,64}","signature":'
+)
 _SIGNATURE = re.compile(rb',"key":"([0-9a-f]{1,64})","signature":"([A-Za-z0-9+/=]{1,200})"\Z')
 
 
@@ -161,14 +176,16 @@ def parse_line(raw: bytes, *, check_json: bool = True) -> Line | Fault:
     if digest != suffix[1].decode():
         return Fault(Check.HASH, "its hash does not fit its text; one of the two was changed")
     kind, chain, seq, time, prev = (part.decode() for part in prefix.groups())
-    key = signature = signed = None
+    key = signature = signed = through = None
     if kind == LineKind.CHECKPOINT and (found := _SIGNATURE.search(body)):
         key, signed = found[1].decode(), body[: found.start(2) - len(',"signature":"')] + b"}"
         try:
             signature = base64.b64decode(found[2], validate=True)
         except binascii.Error:
             signature = None
-    return Line(kind, chain, int(seq), time, prev, digest, key, signature, signed)
+        if pruned := _THROUGH.search(body):
+            through = parse_head(pruned[1].decode())
+    return Line(kind, chain, int(seq), time, prev, digest, key, signature, signed, through)
 
 
 def _check_json(raw: bytes) -> Fault | None:

@@ -5,6 +5,8 @@ AuditError ├── AuditUnavailableError   the log cannot be written now; hops
 others
 """
 
+from pathlib import Path
+
 
 class AuditError(Exception):
     """Root of the audit package's errors; raised only through its subclasses."""
@@ -16,3 +18,9 @@ class AuditUnavailableError(AuditError):
 
 class AuditKeyError(AuditError):
     """A key cannot be used; the message names the file and what to do, never key material."""
+
+
+def explain_unwritable(series: str, directory: Path, error: OSError) -> str:
+    """What AuditUnavailableError says when the system refuses a line."""
+    cause = error.strerror or str(error)
+    return f"audit log {series} cannot be written: {cause}; see to space and permissions of {directory}"

@@ -72,15 +72,20 @@ def read_head(directory: Path, series: str) -> bytes | None:
 
 
 def write_head(directory: Path, series: str, line: bytes) -> None:
-    """Replaces the head file by `line`; readers see the old one or the new one. Raises OSError."""
-    aside = directory / f".{series}.head.tmp"
+    """Replaces the head file by `line`. Raises OSError."""
+    replace_file(head_path(directory, series), line)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Puts a durable file in the place of another; readers see the old one or the new one. Raises OSError."""
+    aside = path.with_name(f".{path.name}.tmp")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(line)
+        file.write(content)
         file.flush()
         os.fsync(fd)
-    aside.replace(head_path(directory, series))
-    sync_directory(directory)
+    aside.replace(path)
+    sync_directory(path.parent)
 
 
 def lock_series(directory: Path, series: str) -> int:
@@ -114,6 +119,14 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
         while line := file.readline(MAX_LINE + 1):
             yield offset, line
             offset += len(line)
+
+
+def read_lines_still_there(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """As `read_lines`; a file that was removed meanwhile, as retention does, has none."""
+    try:
+        yield from read_lines(path, offset)
+    except FileNotFoundError:
+        return
 
 
 def read_lines_backward(path: Path, end: int) -> Iterator[bytes]:

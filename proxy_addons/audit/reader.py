@@ -2,7 +2,8 @@
 
 Within a chain the order is that of the file, whatever its clock did: a line that claims to be earlier than
 the one before counts as of the same time. Lines that are no JSON object, as only tampering leaves them, are
-passed on with no members, so that a reader can show that something stands there.
+passed on with no members, so that a reader can show that something stands there. Files may be removed by
+retention at any time; what was not read before is then not read.
 """
 
 import heapq
@@ -12,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy_addons.audit.files import SeriesFile, list_files, read_lines, read_lines_backward
+from proxy_addons.audit.files import (
+    SeriesFile,
+    list_files,
+    read_lines_backward,
+    read_lines_still_there,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def merge_by_time[T](chains: Iterable[Iterable[T]], key: Callable[[T], tuple[str
 
 def _read_files(series: str, files: list[SeriesFile]) -> Iterator[LogLine]:
     for file in files:
-        for _, raw in read_lines(file.path):
+        for _, raw in read_lines_still_there(file.path):
             yield parse_log_line(series, raw)
 
 
@@ -90,9 +96,12 @@ class Follower:
         place = self._places[series]
         number, offset = place.number, place.offset
         for file in reversed(files):
-            end = offset if file.number == number else file.path.stat().st_size
-            for raw in read_lines_backward(file.path, end):
-                yield parse_log_line(series, raw)
+            try:
+                end = offset if file.number == number else file.path.stat().st_size
+                for raw in read_lines_backward(file.path, end):
+                    yield parse_log_line(series, raw)
+            except FileNotFoundError:
+                return
 
     def poll(self) -> list[LogLine]:
         """The whole lines written since the last poll, by time. Raises OSError."""
@@ -117,8 +126,11 @@ class _Place:
             if file.number > self.number:
                 self.number, self.offset = file.number, 0
             # A repaired torn line makes a file shorter; only whole lines were taken, so its end is the place.
-            self.offset = min(self.offset, file.path.stat().st_size)
-            for offset, raw in read_lines(file.path, self.offset):
+            try:
+                self.offset = min(self.offset, file.path.stat().st_size)
+            except FileNotFoundError:
+                continue
+            for offset, raw in read_lines_still_there(file.path, self.offset):
                 if raw.endswith(b"\n"):
                     self.offset = offset + len(raw)
                     lines.append(parse_log_line(series, raw))
@@ -128,7 +140,7 @@ class _Place:
 def _place_at_end(files: list[SeriesFile]) -> _Place:
     if not files:
         return _Place(0, 0)
-    last = files[-1]
+    last = files[-1]  # retention never removes this one
     with last.path.open("rb") as file:
         size = file.seek(0, 2)
         # Behind the last whole line: an unfinished one is still to come.

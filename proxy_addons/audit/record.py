@@ -70,6 +70,7 @@ class LogEvent(StrEnum):
     TORN_LINE = "torn-line"
     DAMAGE_FOUND = "damage-found"
     WRITING_RESUMED = "writing-resumed"
+    PRUNED = "pruned"
 
 
 @dataclass(frozen=True, slots=True)

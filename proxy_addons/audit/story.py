@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy_addons.audit.files import list_files, read_lines
+from proxy_addons.audit.files import list_files, read_lines_still_there
 from proxy_addons.audit.reader import Follower, LogLine, merge_chains, parse_log_line
 from proxy_addons.audit.record import FetchOutcome, LineKind
 from proxy_addons.policy.verdicts import Outcome
@@ -193,7 +193,7 @@ class _Walk:
 
     def read(self, series: str, directory: Path) -> Iterator[LogLine]:
         for file in list_files(directory).get(series, []):
-            for _, raw in read_lines(file.path):
+            for _, raw in read_lines_still_there(file.path):
                 self.lines += 1
                 if any(needle in raw for needle in self._needles):
                     yield parse_log_line(series, raw)

@@ -1,7 +1,9 @@
 """Is a log directory whole? Every line of every chain is looked at; each break is named by file and line.
 
 What is compared: the lines among themselves (see `chain`), the file numbers (from 1, no gap), the signed head
-file of each chain, and the heads the caller expects. What nobody can see from the files alone: lines cut off
+file of each chain, and the heads the caller expects. Files that the writer removed itself are no gap: a signed
+checkpoint of the chain says up to which line, and what is left has to begin at, or before, the line behind that
+one. What nobody can see from the files alone: lines cut off
 *and* an older head file put in place. Whoever fears that keeps a head elsewhere and gives it as expected.
 """
 
@@ -19,6 +21,7 @@ from proxy_addons.audit.resume import parse_signed_head
 MAX_FINDINGS = 100
 """A chain; the count goes on, the list does not."""
 
+_OVERTAKEN_TRIES = 5
 _UNFINISHED_TRIES = 5
 _UNFINISHED_WAIT = 0.02  # seconds; a live writer's line is whole long before
 
@@ -49,6 +52,10 @@ class ChainReport:
     unsigned: int
     findings: tuple[Finding, ...]
     finding_count: int
+    pruned: int = 0
+    """Lines that the writer removed, as it says itself."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared, and is no fault."""
 
     @property
     def ok(self) -> bool:
@@ -65,6 +72,8 @@ class ChainReport:
             "last_time": self.last_time,
             "head": str(self.head) if self.head else None,
             "unsigned": self.unsigned,
+            "pruned": self.pruned,
+            "notes": list(self.notes),
             "finding_count": self.finding_count,
             "findings": [
                 {"file": f.file, "line": f.line, "check": f.check.value, "detail": f.detail}
@@ -102,12 +111,41 @@ def verify_directory(
     files = list_files(directory)
     return VerifyReport(
         tuple(
-            _ChainVerifier(directory, name, checks).verify(
-                files.get(name, []), heads[name], expected.get(name)
-            )
+            _verify_chain(directory, name, checks, files.get(name, []), heads[name], expected.get(name))
             for name in names
         )
     )
+
+
+def _verify_chain(
+    directory: Path,
+    chain: str,
+    checks: Mapping[str, SignatureCheck],
+    files: list[SeriesFile],
+    head: bytes | None,
+    expected: Head | None,
+) -> ChainReport:
+    for _ in range(_OVERTAKEN_TRIES):
+        verifier = _ChainVerifier(directory, chain, checks)
+        report = verifier.verify(files, head, expected)
+        if not verifier.overtaken:
+            break
+        # Retention took files between the listing and their turn: what is there now is looked at from the beginning.
+        head = read_head(directory, chain)
+        files = list_files(directory).get(chain, [])
+    return report
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Files that are not there. `before`: the line before them; `behind`: the first that is there again."""
+
+    first: int
+    last: int
+    before: Head
+    place: int
+    """Among the findings."""
+    behind: Line | None = None
 
 
 class _ChainVerifier:
@@ -121,6 +159,15 @@ class _ChainVerifier:
         self._lines = 0
         self._times: tuple[str | None, str | None] = (None, None)
         self._pins: dict[int, list[tuple[Head, str]]] = {}
+        self.overtaken = False
+        """A file went while we looked, and no record at hand says why."""
+        self._vanished = False
+        self._due = 1  # number of the next file
+        self._gaps: list[_Gap] = []
+        self._removed: list[Head] = []  # up to where the writer says that it removed the chain, signed
+        self._ends: dict[int, str] = {}  # hash by number of the last line of each file
+        self._pruned = 0
+        self._notes: list[str] = []
 
     def verify(self, files: list[SeriesFile], raw_head: bytes | None, expected: Head | None) -> ChainReport:
         signed = self._read_signed_head(raw_head, bool(files))
@@ -128,13 +175,14 @@ class _ChainVerifier:
             self._pin(signed, "the last checkpoint")
         if expected is not None:
             self._pin(expected, "the expected head")
-        due = 1
-        for file in files:
-            if file.number > due:
-                self._find_missing_files(due, file.number - 1)
-                self._walker.expected = None
-            due = file.number + 1
-            self._walk(file)
+        self._walk_all(files)
+        while self._has_open_question() and (newer := self._find_newer(files)):
+            # The record of a removal may stand in a file that was begun since.
+            files = [*files, *newer]
+            self._walk_all(newer)
+        self.overtaken = self._vanished and self._has_open_question()
+        for gap in reversed(self._gaps):
+            self._judge(gap)
         self._find_missing_tail(files)
         head = self._walker.head
         return ChainReport(
@@ -144,8 +192,10 @@ class _ChainVerifier:
             *self._times,
             head if head != START else None,
             head.seq - self._walker.checkpoint_seq if self._lines else 0,
-            tuple(self._findings),
+            tuple(self._findings[:MAX_FINDINGS]),
             self._finding_count,
+            self._pruned,
+            tuple(self._notes),
         )
 
     def _pin(self, head: Head, name: str) -> None:
@@ -170,10 +220,67 @@ class _ChainVerifier:
             return None
         return line.head
 
-    def _find_missing_files(self, first: int, last: int) -> None:
-        for number in range(first, min(last, first + MAX_FINDINGS) + 1):
-            path = series_path(self._directory, self._chain, number)
-            self._add(path.name, 0, Fault(Check.FILE, "the file is missing"))
+    def _walk_all(self, files: list[SeriesFile]) -> None:
+        for file in files:
+            if file.number > self._due:
+                self._begin_gap(self._due, file.number - 1)
+            self._due = file.number + 1
+            self._walk(file)
+
+    def _find_newer(self, files: list[SeriesFile]) -> list[SeriesFile]:
+        return [
+            file
+            for file in list_files(self._directory).get(self._chain, [])
+            if file.number > files[-1].number
+        ]
+
+    def _has_open_question(self) -> bool:
+        return any(not self._is_explained(gap) for gap in self._gaps)
+
+    def _is_explained(self, gap: _Gap) -> bool:
+        behind = gap.behind
+        return behind is not None and any(self._covers(removed, behind) for removed in self._removed)
+
+    def _begin_gap(self, first: int, last: int) -> None:
+        self._walker.expected = None
+        if self._gaps and (open_gap := self._gaps[-1]).behind is None:
+            open_gap.last = last
+            return
+        self._gaps.append(_Gap(first, last, self._walker.head, len(self._findings)))
+
+    def _judge(self, gap: _Gap) -> None:
+        """Is it what the writer removed? Otherwise each file is a finding, at the place where it is missing."""
+        if gap.behind is not None and self._is_explained(gap):
+            self._pruned += max(0, gap.behind.seq - 1 - gap.before.seq)
+            for seq in [seq for seq in self._pins if gap.before.seq < seq < gap.behind.seq]:
+                self._judge_pruned_pins(seq)
+            return
+        self._finding_count += gap.last - gap.first + 1
+        numbers = range(gap.first, min(gap.last, gap.first + MAX_FINDINGS) + 1)
+        self._findings[gap.place : gap.place] = [
+            Finding(
+                series_path(self._directory, self._chain, number).name, 0, Check.FILE, "the file is missing"
+            )
+            for number in numbers
+        ]
+
+    def _covers(self, removed: Head, behind: Line) -> bool:
+        """Whether what is missing before `behind` is part of what was removed. The rest of that, if it is still
+        there, ends with the very line that the writer named: each line holds the hash of the one before."""
+        if removed.seq == behind.seq - 1:
+            return removed.hash == behind.prev
+        return removed.seq >= behind.seq and self._ends.get(removed.seq) == removed.hash
+
+    def _judge_pruned_pins(self, seq: int) -> None:
+        removed = {head.seq: head.hash for head in self._removed}.get(seq)
+        for head, name in self._pins.pop(seq):
+            if removed is None:
+                self._notes.append(f"line {seq}, which {name} names, was removed and cannot be compared")
+            elif removed != head.hash:
+                place = f"{self._chain} line {seq}"
+                self._add(
+                    place, 0, Fault(Check.HEAD, f"the line that was removed is not the one {name} names")
+                )
 
     def _walk(self, file: SeriesFile) -> None:
         try:
@@ -184,11 +291,18 @@ class _ChainVerifier:
                 if line is not None:
                     self._see(file.path.name, number, line)
         except FileNotFoundError:
-            self._add(file.path.name, 0, Fault(Check.FILE, "the file is missing"))
-            self._walker.expected = None
+            self._begin_gap(file.number, file.number)
+            self._vanished = True
+            return
+        head = self._walker.head
+        self._ends[head.seq] = head.hash
 
     def _see(self, file: str, number: int, line: Line) -> None:
         self._lines += 1
+        if self._gaps and self._gaps[-1].behind is None:
+            self._gaps[-1].behind = line
+        if line.through is not None and line.seq == self._walker.checkpoint_seq:  # its signature holds
+            self._removed.append(line.through)
         self._times = (self._times[0] or line.time, line.time)
         for head, name in self._pins.pop(line.seq, ()):
             if head.hash != line.hash:

@@ -5,6 +5,8 @@ what may wait for the disk in a thread of its own: every `fsync_seconds` at the 
 durable, and each `checkpoint_seconds` it signs a checkpoint if there are any. The head file follows only
 after the checkpoint it copies is on disk, so it never promises a line that a power cut could take.
 
+Each minute `run` also removes what is kept no longer (`retention`). The chain says so first, signed and on disk.
+
 When the system refuses a line (ENOSPC, EFBIG, EIO …) nothing of it stays in the file, `append` raises and the
 next call tries again; the first line that works is preceded by an event that counts the lost ones. When fsync
 fails, `append` raises until the doubtful lines are rewritten and an fsync works.
@@ -19,17 +21,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
 from proxy_addons.audit.chain import CheckpointReason, Head, seal_checkpoint, seal_line
-from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.audit.errors import AuditUnavailableError, explain_unwritable
 from proxy_addons.audit.files import list_files, lock_series, parse_series, series_path, write_head
 from proxy_addons.audit.health import AuditHealth, HealthCounter
+from proxy_addons.audit.housekeeping import Housekeeping, say_lost, say_pruned
 from proxy_addons.audit.keys import AuditKeys, sync_directory
+from proxy_addons.audit.moments import render_time
 from proxy_addons.audit.record import EventRecord, LogEvent, Record
 from proxy_addons.audit.resume import load_resume_point
+from proxy_addons.audit.retention import LogFile, Retention, choose_files, remove_files
 from proxy_addons.audit.segment import Segment, SyncFunction
 
 ROTATE_BYTES = 64 << 20
@@ -72,6 +76,7 @@ class AuditLog:
         self._closed = False
         self._health = HealthCounter()
         self._observers: list[Callable[[Record], None]] = []
+        self._keeping = Housekeeping(monotonic())
         self._segment, self._head = self._go_on()
 
     @classmethod
@@ -99,7 +104,7 @@ class AuditLog:
                     checkpoint_seconds=checkpoint_seconds, fsync_seconds=fsync_seconds,
                 )  # fmt: skip
             except OSError as error:
-                raise AuditUnavailableError(_explain(series, directory, error)) from error
+                raise AuditUnavailableError(explain_unwritable(series, directory, error)) from error
             undo.pop_all()
             return log
 
@@ -125,6 +130,11 @@ class AuditLog:
         """Call `observer` with each record once its line is written. It must neither wait nor raise."""
         self._observers.append(observer)
 
+    def retain(self, keep: Retention) -> None:
+        """What is kept from now on; `run` sees to it."""
+        with self._lock:
+            self._keeping.take(keep, self._monotonic())
+
     def query_digest(self, query: str) -> str | None:
         return self._keys.query_digest(query)
 
@@ -139,11 +149,13 @@ class AuditLog:
                 self._lost += 1
                 raise AuditUnavailableError(self._sync_failure)
             try:
-                if self._segment.size >= self._rotate_bytes:
+                if self._segment.size >= self._keeping.keep.rotate_bytes(self._rotate_bytes):
                     self._rotate(f"follows {self._segment.path.name}")
+                    self._keeping.hurry(self._monotonic())
                 if self._lost:
                     self._note_lost()
                 self._put(record)
+                self._keeping.wrote_record()
             except OSError as error:
                 self._lost += 1
                 self._write_failure = self._failed(error)
@@ -169,10 +181,7 @@ class AuditLog:
             thread.shutdown(wait=False)  # a flush under way is waited for by `close`
 
     def flush(self) -> None:
-        """One turn of `run`: signs when due, makes all lines durable. Blocks.
-
-        A failure shows in `available`.
-        """
+        """One turn of `run`: signs when due, makes all lines durable. Blocks; a failure shows in `available`."""
         with self._flush_lock:
             if self._closed:
                 return
@@ -189,6 +198,23 @@ class AuditLog:
                 return
             with self._lock:
                 self._sync_failure = None
+        if self._keeping.is_due(self._monotonic()):
+            self._keeping.done(self._monotonic())
+            try:
+                self.keep_house()
+            except OSError as error:  # lines go on being written without it; in a minute it is tried again
+                _log.warning("audit log %s: old files stay: %s", self._series, error.strerror or error)
+
+    def keep_house(self) -> tuple[LogFile, ...]:
+        """Remove the files of this chain that are kept no longer; which they were. Blocks. Raises OSError."""
+        with self._flush_lock:
+            if self._closed:
+                return ()
+            with self._lock:
+                if self._keeping.wants_new_file(self._clock()):
+                    self._rotate(f"follows {self._segment.path.name}, which is a day old")
+            self._sync()
+            return self._prune()
 
     def close(self) -> None:
         with self._flush_lock, self._lock:
@@ -200,7 +226,9 @@ class AuditLog:
                     self._checkpoint(CheckpointReason.STOP)
                 self._sync()
             except OSError as error:
-                raise AuditUnavailableError(_explain(self._series, self._directory, error)) from error
+                raise AuditUnavailableError(
+                    explain_unwritable(self._series, self._directory, error)
+                ) from error
             finally:
                 for segment in (*self._retired, self._segment):
                     segment.close()
@@ -216,6 +244,7 @@ class AuditLog:
             segment = Segment.create(series_path(self._directory, self._series, point.number), point.number)
         else:
             segment = Segment.reopen(point.file.path, point.number, point.size)
+            self._keeping.reopen_file(point.file.path)
         self._segment, self._head = segment, point.head
         self._names_made += 1
         try:
@@ -231,13 +260,15 @@ class AuditLog:
         return segment, self._head
 
     def _put(self, record: Record) -> None:
-        line, head = seal_line(self._series, self._head, render_time(self._clock()), record)
+        now = render_time(self._clock())
+        line, head = seal_line(self._series, self._head, now, record)
         self._segment.write(line)
         self._health.wrote(len(line), self._monotonic())
+        self._keeping.wrote(now)
         self._head = head
         self._unsigned += 1
 
-    def _checkpoint(self, reason: CheckpointReason) -> None:
+    def _checkpoint(self, reason: CheckpointReason, through: Head | None = None) -> None:
         line, head = seal_checkpoint(
             self._series,
             self._head,
@@ -245,6 +276,7 @@ class AuditLog:
             reason,
             self._keys.public.id,
             self._keys.sign,
+            through,
         )
         self._segment.write(line)
         self._health.wrote(len(line), self._monotonic())
@@ -276,6 +308,7 @@ class AuditLog:
         self._retired.append(self._segment)
         self._segment = segment
         self._names_made += 1
+        self._keeping.begin_file()
         self._put(EventRecord(event=LogEvent.FILE_BEGUN, detail=why, facts={"file": segment.path.name}))
 
     def _leave_lost_file(self) -> None:
@@ -300,13 +333,7 @@ class AuditLog:
             self._write_failure = self._failed(error)
 
     def _note_lost(self) -> None:
-        self._put(
-            EventRecord(
-                event=LogEvent.WRITING_RESUMED,
-                detail=f"the log could not be written; lines lost: {self._lost}",
-                facts={"lost": self._lost},
-            )
-        )
+        self._put(say_lost(self._lost))
         self._lost = 0
 
     def _has_work(self) -> bool:
@@ -317,7 +344,24 @@ class AuditLog:
             or self._names_made != self._names_durable
             or self._write_failure is not None
             or self._checkpoint_due()
+            or self._keeping.is_due(self._monotonic())
         )
+
+    def _prune(self) -> tuple[LogFile, ...]:
+        """With `_flush_lock` held."""
+        with self._lock:
+            busy = min([self._segment.number, *(old.number for old in self._retired)])
+        going, through = choose_files(self._directory, self._series, busy, self._keeping.keep, self._clock())
+        if through is None:
+            return ()
+        with self._lock:
+            if self._keeping.pruned != through:
+                self._put(say_pruned(going, through, self._keeping.keep))
+                self._checkpoint(CheckpointReason.PRUNED, through)
+                self._keeping.pruned = through
+        self._sync()
+        remove_files(self._directory, going)
+        return going
 
     def _sync(self) -> None:
         """Makes durable what is written so far, then shows the last checkpoint of it in the head file."""
@@ -348,24 +392,8 @@ class AuditLog:
                     self._head_line = None
 
     def _failed(self, error: OSError) -> str:
-        message = _explain(self._series, self._directory, error)
+        message = explain_unwritable(self._series, self._directory, error)
         self._health.failed()
         if self.available:
             _log.error("%s; hops are refused until it can", message)
         return message
-
-
-def _explain(series: str, directory: Path, error: OSError) -> str:
-    cause = error.strerror or str(error)
-    return f"audit log {series} cannot be written: {cause}; see to space and permissions of {directory}"
-
-
-def render_time(nanoseconds: int) -> str:
-    """Nanoseconds since 1970 → RFC 3339 in UTC with microseconds, ``2026-01-31T09:00:00.000001Z``."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{_render_second(seconds)}.{rest // 1000:06d}Z"
-
-
-@lru_cache(maxsize=1)
-def _render_second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

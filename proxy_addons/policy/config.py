@@ -30,6 +30,7 @@ from .config_schema import (
 )
 from .config_search import SearchConfig, make_search_config
 from .config_values import (
+    AuditConfig,
     Config,
     ConfigError,
     DaemonConfig,
@@ -43,6 +44,7 @@ from .limits import DEFAULT_PROFILE, Profile
 
 __all__ = (
     "BUILT_IN_SOURCE",
+    "AuditConfig",
     "Config",
     "ConfigError",
     "DaemonConfig",
@@ -97,6 +99,7 @@ def parse_config(
         _read_tls(values["tls"], source, base),
         _read_daemon(values["daemon"]),
         _read_operator(values["operator"]),
+        AuditConfig(**values["audit"]),
         values["page_read"]["max_bytes"],
         values["store"]["max_bytes"],
         _read_search(values, source, base),

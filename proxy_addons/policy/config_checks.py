@@ -154,6 +154,7 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "operator.listen": (old.operator.endpoint, new.operator.endpoint),
         "operator.tls": (old.operator.tls, new.operator.tls),
         "operator.names": (old.operator.names, new.operator.names),
+        "audit.stdout": (old.audit.stdout, new.audit.stdout),
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
         **{
             f"vendors.{name}": (one.reach, new.asking.vendors[name].reach)

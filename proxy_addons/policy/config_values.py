@@ -87,6 +87,15 @@ class OperatorConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """[audit]. stdout: lines are printed too. keep_days, keep_bytes: what is kept; None: all."""
+
+    stdout: bool
+    keep_days: int | None
+    keep_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a file can say, each value under the path it has there."""
 
@@ -95,6 +104,7 @@ class Config:
     tls: TlsConfig
     daemon: DaemonConfig
     operator: OperatorConfig
+    audit: AuditConfig
     read_max_bytes: int
     """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
     store_max_bytes: int

@@ -14,6 +14,8 @@ from fetchd.store.audit_lines import load_lines
 from fetchd.store.receipt_checks import ReceiptCheck
 from fetchd.store.verifying import ReceiptReport, ReceiptVerifier, verify_text
 from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, FetchRecord, Head
+from proxy_addons.audit.pruning import prune_chains
+from proxy_addons.audit.retention import Retention
 from tests.fetchd.store.kit import KEYS, blob_of, keep, page_read, room
 from tests.proxy_addons.audit.kit import decision
 
@@ -217,6 +219,23 @@ async def test_a_receipt_on_its_own_needs_the_public_key_and_no_more(state: Path
     other = verify_text(text, {KEYS.public.id: KEYS.public.accepts}, blob_of(b"page 2"))
     assert [finding.check for finding in other.findings] == [ReceiptCheck.SIGNATURE, ReceiptCheck.BLOB]
     assert verify_text(b"{}", {}, None).id == "unreadable"
+
+
+async def test_lines_that_retention_removed_are_unchecked_and_those_that_are_left_are_looked_at(
+    state: Path,
+) -> None:
+    keys = AuditKeys.load_or_create(state / "keys")
+    prune_chains(state / "audit", keys, Retention(keep_bytes=0), leave={"daemon"})
+    whole = await verify(state)
+    line = next((state / "audit").glob("daemon-*.jsonl"))
+    line.write_bytes(line.read_bytes().replace(b"alice", b"mallo"))
+    changed = await verify(state)
+
+    assert all(report.ok for report in whole)
+    assert [ReceiptCheck.AUDIT in report.held for report in whole] == [False, True, True]
+    assert whole[0].unchecked[ReceiptCheck.AUDIT].startswith("its lines are older than what the log keeps")
+    assert all(finding.check is ReceiptCheck.AUDIT for report in changed for finding in report.findings)
+    assert not any(report.ok for report in changed)
 
 
 def test_lines_are_found_by_number_and_what_is_not_there_is_left_out(tmp_path: Path) -> None:

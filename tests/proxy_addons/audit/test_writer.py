@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy_addons.audit import AuditLog, AuditUnavailableError
-from proxy_addons.audit.writer import render_time
+from proxy_addons.audit.moments import render_time
 from tests.proxy_addons.audit.kit import (
     KEYS,
     SERIES,

@@ -216,6 +216,7 @@ FULL: dict[str, Any] = {
         "token_sha256": "ab" * 32,
         "metrics_token_sha256": "cd" * 32,
     },
+    "audit": {"stdout": True, "keep_days": 36500, "keep_bytes": 2**26},
     "page_read": {"max_bytes": 2**40},
     "store": {"max_bytes": 2**20},
     "search": {
@@ -474,6 +475,20 @@ def test_a_range_is_read_exactly_when_it_is_written_as_netaddr_writes_it(value, 
     if text != canonical:
         with pytest.raises(ConfigError, match=f'write "{canonical}"$'):
             parse(limits(blocked_extra=[text]))
+
+
+# -------------------------------------------------------------------------------------------- reloads of [audit]
+
+
+@pytest.mark.parametrize(
+    ("after", "fixed"),
+    [
+        ({"keep_days": 30, "keep_bytes": 2**30}, None),
+        ({"stdout": True}, "audit.stdout"),
+    ],
+)
+def test_a_reload_takes_what_is_kept_of_the_log_and_not_where_it_is_printed(after, fixed):
+    assert find_fixed(parse({}), parse({"audit": after})) == fixed
 
 
 # ------------------------------------------------------------------------------------------- reloads of [search]
