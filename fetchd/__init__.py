@@ -17,10 +17,12 @@ Direction of data.
     decoding    content codings undone beside the event loop, in bounded memory
     fetch       the use case: one call, from arguments to text
     extract     HTML to markdown, away from the event loop
-    transport   the way to the gateway; the only file that knows the HTTP client is in here
-    faces       HTTP API and command line: they translate, and decide nothing
+    transport   the way to the gateway; one of two places that know the HTTP client
+    search      web_search: arguments, one provider after the other, rows held to the arguments, text
+    channel     the way to search providers, each by itself; never through the gateway
+    faces       HTTP API, MCP and command line: they translate, and decide nothing
     settings    where configuration and state are found
 
-The daemon has no way to origins of its own and knows nothing of the gateway but its policy, the wire contract
-and the audit log.
+The daemon has no way to origins of its own but the provider channel, which no agent can steer, and knows nothing of
+the gateway but its policy, the wire contract and the audit log.
 """

@@ -13,7 +13,7 @@ class Phase(StrEnum):
     WAITING = "waiting for the server"
     READING = "reading the page"
     RENDERING = "rendering the page"
-    SEARCHING = "waiting for the search provider"
+    SEARCHING = "searching"
 
 
 @dataclass(slots=True)

@@ -108,6 +108,8 @@ class WebSearch:
         self._make_nonce: Final = make_nonce
         self._make_fetch_id: Final = make_fetch_id
         self._paces: Final[dict[str, Pace]] = {}
+        self._told: Final[set[str]] = set()
+        """Providers that the log has been told of that they cannot be used: once is enough."""
 
     async def call(
         self,
@@ -158,7 +160,9 @@ class WebSearch:
         """One provider's answer, held to the arguments."""
         provider = self._providers.get(name)
         if provider is None:
-            _log.error("web_search: provider %s cannot be used; fetchd config check says why", name.value)
+            if name not in self._told:
+                self._told.add(name)
+                _log.error("web_search: provider %s cannot be used; fetchd config check says why", name.value)
             return REQUEST_FAILED
         refused = find_refused(name.value, provider.capabilities, arguments)
         if refused is not None:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from .config_addresses import Endpoint, is_loopback
 from .config_schema import TABLES
+from .config_search import is_loopback as names_loopback
 from .config_values import Config, ConfigError
+from .targets import parse_target
 
 
 def check_all(config: Config, source: str) -> None:
@@ -37,6 +39,17 @@ def _check_search(config: Config, source: str) -> None:
                 f"search.{name}.{missing}",
                 f"is missing, and search.{key} names {name}; write {TABLES[f'search.{name}'][missing].request[6:]}",
             )
+        if provider is not None and _is_own_listener(provider.endpoint, config.daemon.endpoint.port):
+            raise ConfigError(
+                source,
+                f"search.{name}.endpoint",
+                "is where this installation's own tools are served, which would ask itself; name another one's",
+            )
+
+
+def _is_own_listener(endpoint: str | None, port: int) -> bool:
+    target = parse_target(endpoint) if endpoint is not None else None
+    return target is not None and names_loopback(target) and target.port == port
 
 
 def _check_asking(config: Config, source: str) -> None:

@@ -175,3 +175,14 @@ async def test_a_tool_that_the_profile_does_not_list() -> None:
     async with crowd(max_calls=1, max_waiting=0) as all_:
         with pytest.raises(ToolNotAllowedError, match=r"^tool web_fetch is not allowed by profile idle$"):
             await all_.calls.web_fetch({}, Caller("a", Profile("idle", tools=frozenset())))
+        with pytest.raises(ToolNotAllowedError, match=r"^tool web_search is not allowed by profile idle$"):
+            await all_.calls.web_search({}, Caller("a", Profile("idle", tools=frozenset())))
+
+
+async def test_a_tool_that_is_not_served_here() -> None:
+    async with crowd(max_calls=1, max_waiting=0) as all_:
+        with pytest.raises(ToolNotAllowedError):
+            await all_.calls.web_search({}, Caller("a", DEFAULT_PROFILE))
+        with pytest.raises(ToolNotAllowedError):
+            await all_.calls.page_read({}, Caller("a", DEFAULT_PROFILE))
+        assert all_.calls.tools == {"web_fetch"}

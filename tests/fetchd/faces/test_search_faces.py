@@ -180,16 +180,16 @@ def test_the_document_has_the_tool() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_each_failure_over_mcp(version: str) -> None:
     """All of them over one connection: a failed call is none of the next one's affair."""
-    answered = {}
-    for name, case in CASES.items():
-        provider = case.make_provider()
-        async with serve({}, providers={"local": provider}) as daemon:
-            client = await PlainClient(daemon, version).open()
+    providers: dict[str, ScriptedProvider] = {}
+    async with serve({}, providers=providers) as daemon:
+        client = await PlainClient(daemon, version).open()
+        for name, case in CASES.items():
+            provider = providers["local"] = case.make_provider()
             result = await search_mcp(client, case.arguments)
-        answered[name] = cut_out(result["content"][0]["text"]).replace("&lt;", "<")
-        assert (result["isError"], answered[name]) == (True, case.message), name
-        assert result["_meta"]["fetchd/kind"] == case.kind.value
-        assert bool(provider.asked) is case.asked, name
+            text = cut_out(result["content"][0]["text"]).replace("&lt;", "<")
+            assert (result["isError"], text) == (True, case.message), name
+            assert result["_meta"]["fetchd/kind"] == case.kind.value
+            assert bool(provider.asked) is case.asked, name
 
 
 @pytest.mark.parametrize("version", VERSIONS)
