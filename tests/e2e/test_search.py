@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.client.stdio import stdio_client
 
 from fetchd.core.envelope import CUT_OUT
 from tests.e2e.stage import Reply, Stage, post_json
-from tests.e2e.test_mcp import ERAS, text_of
+from tests.e2e.test_mcp import ERAS, parameters, text_of
 from tests.kit import replies
 from tests.kit.exchange import Ending, Exchange, Request
 from tests.kit.installed import COMMAND_SECONDS, Up
@@ -143,6 +145,31 @@ async def test_each_face_asks_the_provider_and_nobody_else(world: World) -> None
     assert world.stage.dns.queries == [] and world.up.audit("decision") == []
     outcomes = [(line["provider"], line["outcome"], line["rows"]) for line in world.up.audit("search")]
     assert outcomes[:4] == [("gateway", "success", 1)] * 4
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_official_client_over_stdio(world: World, era: Any) -> None:
+    command = parameters(
+        "--config",
+        str(world.config),
+        "--state-dir",
+        str(world.up.state),
+        "--no-start",
+        folder=world.up.folder,
+    )
+    command.env = {**(command.env or {}), VARIABLE: CANARY}
+    with tempfile.TemporaryFile("w+") as errors:
+        async with Client(stdio_client(command, errlog=errors), mode=era) as client:
+            found = await client.call_tool("web_search", {"query": "stdio", "safesearch": "off"})
+            failed = await client.call_tool("web_search", {"query": "echo"})
+            wrong = await client.call_tool("web_search", {"query": "stdio", "count": 21})
+        errors.seek(0)
+        assert CANARY not in errors.read()
+
+    assert (found.is_error, json.loads(text_of(found))["results"]) == (False, [ROW])
+    assert failed.is_error and text_of(failed).startswith("web_search: backend returned 401: ")
+    assert CANARY not in text_of(failed)
+    assert (wrong.is_error, text_of(wrong)) == (True, "web_search: count must be between 1 and 20")
 
 
 HOSTILE = [
