@@ -93,6 +93,15 @@ def _schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield "</table>"
 
 
+_BOUNDS: Final = (
+    ("minimum", "at least {}"),
+    ("maximum", "at most {}"),
+    ("maxLength", "1 to {} characters"),
+    ("maxItems", "at most {} entries"),
+)
+"""What holds of a value, in words; a string that has a greatest length is not empty either."""
+
+
 def _type(schema: Mapping[str, Any]) -> str:
     """A schema in a few words."""
     if "$ref" in schema:
@@ -107,8 +116,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "type" not in schema:
         return "any"
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    bound = f", at least {schema['minimum']}" if "minimum" in schema else ""
-    return escape(" or ".join(types) + bound)
+    bounds = [words.format(schema[name]) for name, words in _BOUNDS if name in schema]
+    return escape(", ".join([" or ".join(types), *bounds]))
 
 
 def _prose(text: str) -> str:

@@ -24,8 +24,9 @@ WEB_SEARCH_PATH: Final = "/v1/tools/web_search"
 DESCRIPTION: Final = (
     "The body is read as JSON whatever its Content-Type says. Unknown keys are refused; of a key that stands twice"
     " the last counts. An integer is written without fraction or exponent: `5.0` is refused. Every failure is a"
-    " problem document; nothing found is none. `text` holds `{query, results}` as compact JSON in the untrusted"
-    " envelope; `urls` says of each result, in the same order, whether the gateway would let this caller fetch it."
+    " problem document; that nothing was found is none. `text` holds `{query, results}` as compact JSON in the"
+    " untrusted envelope; `urls` says of each result, in the same order, whether the gateway would let this caller"
+    " fetch it."
 )
 _PROVIDER: Final[Schema] = {"enum": [name.value for name in SearchProviderName]}
 

@@ -214,3 +214,10 @@ def test_the_style_is_the_one_its_policy_allows() -> None:
     digest = b64encode(sha256(found[1].encode()).digest()).decode()
 
     assert f"'sha256-{digest}'" in PAGE_FIELDS["Content-Security-Policy"]
+
+
+def test_the_page_says_the_bounds_of_values() -> None:
+    page = render_page(make_document())
+    table = page.partition('<h3 id="SearchArguments">')[2].partition("</table>")[0]
+    for bound in ("string, 1 to 400 characters", "at least 1, at most 20", "at most 20 entries"):
+        assert bound in table
