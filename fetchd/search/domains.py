@@ -10,6 +10,7 @@ Rows are held to both lists whatever their provider says it did; the exclude lis
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from proxy_addons.policy.targets import TargetParseError, parse_target
 
@@ -26,6 +27,25 @@ class DomainEntry:
     def covers(self, host: str) -> bool:
         """Whether a host, in the same form, is of this entry."""
         return (host == self.host and not self.below) or host.endswith(f".{self.host}")
+
+
+class DomainList:
+    """Entries of one list. A host costs by its labels, and not by the list's length."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
+        self._themselves: Final = frozenset(entry.host for entry in entries if not entry.below)
+        self._above: Final = frozenset(entry.host for entry in entries)
+
+    def covers(self, host: str) -> bool:
+        """Whether a host, in the form of `find_host`, is of any entry."""
+        if host in self._themselves:
+            return True
+        while host:
+            host = host.partition(".")[2]
+            if host in self._above:
+                return True
+        return False
 
 
 def parse_entry(text: str) -> DomainEntry | None:
@@ -49,14 +69,13 @@ def keep_rows(
     """The rows whose hosts the lists let through. A row without a host is of no host: an include list drops it."""
     if not include and not exclude:
         return tuple(rows)
-    wanted = [entry for text in include if (entry := parse_entry(text)) is not None]
-    unwanted = [entry for text in exclude if (entry := parse_entry(text)) is not None]
+    wanted, unwanted = DomainList(include), DomainList(exclude)
 
     def stays(host: str | None) -> bool:
         if host is None:
             return not include
-        if any(entry.covers(host) for entry in unwanted):
+        if unwanted.covers(host):
             return False
-        return not include or any(entry.covers(host) for entry in wanted)
+        return not include or wanted.covers(host)
 
     return tuple(row for row in rows if stays(find_host(row.url)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchd.search.domains import keep_rows, parse_entry
+from fetchd.search.domains import DomainList, keep_rows, parse_entry
 from fetchd.search.interface import SearchRow
 
 
@@ -90,3 +90,12 @@ def test_what_an_exclude_list_drops_no_include_list_brings_back(
     rows = [SearchRow(url) for url in urls]
     both = keep_rows(rows, include, exclude)
     assert set(both) <= set(keep_rows(rows, (), exclude)) and set(both) <= set(keep_rows(rows, include, ()))
+
+
+LABELS = st.lists(st.sampled_from(["a", "b", "example", "", "com"]), max_size=5).map(".".join)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "*."]), LABELS).map("".join), max_size=6), LABELS)
+def test_a_list_covers_what_one_of_its_entries_covers(texts: list[str], host: str) -> None:
+    entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
+    assert DomainList(texts).covers(host) is any(entry.covers(host) for entry in entries)
