@@ -11,8 +11,9 @@ Words of the query that SearXNG takes as commands are refused, since it has no w
     :fr          another language
     <3           a time limit
 
-A search that no engine answered is 200 with no results; it is a failure here. POST, so that queries stay out of the
-logs on the way. What its limiter looks for in a browser is sent: it lets nothing else through.
+A search that its engines did not answer is 200 with no results; it is a failure here. How many engines there are it
+does not say, so one that is silent is enough where nothing was found. POST, so that queries stay out of the logs on
+the way. What its limiter looks for in a browser is sent: it lets nothing else through.
 """
 
 import re
@@ -72,7 +73,7 @@ FIELDS: Final = (
 )
 """What its limiter wants to see; `*` prefers no language."""
 
-_COMMAND: Final = re.compile(r"!!|!\W*\w|:\w|<\d")
+_COMMAND: Final = re.compile(r"!!|!\W*\w|:\w")
 """How a word begins that may be a command. `:)`, `<b>`, `!=` and a lone `!` are none."""
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[a-zA-Z]{2})?|auto")
 _MAX_NAMED: Final = 5
@@ -80,7 +81,7 @@ _MAX_NAMED: Final = 5
 
 def render_request(arguments: SearchArguments, settings: Settings) -> ChannelRequest | SearchFailure:
     """See Dialect.render."""
-    if any(_COMMAND.match(word) for word in re.split(r"\s+", arguments.query)):
+    if any(map(_is_command, re.split(r"\s+", arguments.query))):
         return refuse(
             NAME, Argument.QUERY, 'words that begin with !, : or < are commands there; write them as "!word"'
         )
@@ -102,6 +103,11 @@ def render_request(arguments: SearchArguments, settings: Settings) -> ChannelReq
         ("Authorization", "Bearer ") if settings.secret is not None else None,
         settings.secret,
     )
+
+
+def _is_command(word: str) -> bool:
+    # isdigit, as there: it takes `²` too, on which that parser then breaks.
+    return _COMMAND.match(word) is not None or (word.startswith("<") and word[1:2].isdigit())
 
 
 def parse_answer(body: bytes) -> SearchAnswer | SearchFailure:
@@ -128,10 +134,12 @@ def _read_row(where: str, one: Object) -> SearchRow:
 
 def _no_engine(silent: list[object]) -> SearchFailure:
     pairs = [tuple(map(str, one[:2])) for one in silent if isinstance(one, list) and one]
-    named = [escape(": ".join(pair))[:80] for pair in pairs[:_MAX_NAMED]]
+    named = [
+        escape(" ".join((pair[0], *(f"({why})" for why in pair[1:]))))[:80] for pair in pairs[:_MAX_NAMED]
+    ]
     more = f" and {len(silent) - len(named)} more" if len(silent) > len(named) else ""
-    shown = f" ({'; '.join(named)}{more})" if named else ""
-    return SearchFailure(FailureKind.BACKEND, f"no search engine answered{shown}")
+    shown = f": {'; '.join(named)}{more}" if named else ""
+    return SearchFailure(FailureKind.BACKEND, f"no results, and not every one of its engines answered{shown}")
 
 
 def explain_error(answer: Rejection) -> str | None:

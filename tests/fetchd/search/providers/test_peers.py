@@ -190,7 +190,9 @@ async def test_searxng_whose_engines_are_all_dead(pki: Pki, origin: Origin) -> N
     origin.route("*", serve(partial(searxng, dead=("google", "bing"))))
 
     message = await fail("searxng", pki, origin, SearchArguments("rust"))
-    assert message == "no search engine answered (google: timeout; bing: timeout)"
+    assert (
+        message == "no results, and not every one of its engines answered: google (timeout); bing (timeout)"
+    )
 
 
 async def test_a_command_never_reaches_searxng(pki: Pki, origin: Origin) -> None:

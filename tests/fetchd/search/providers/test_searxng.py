@@ -87,6 +87,7 @@ def test_safesearch(level: SafeSearch, number: str) -> None:
         "<3 love",
         "love <850",
         "<٣ love",
+        "<² love",
         "!世 a",
         "!-wp a",
     ],
@@ -142,22 +143,21 @@ def test_rows_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("silent", "message"),
     [
-        ([["google", "CAPTCHA"]], "no search engine answered (google: CAPTCHA)"),
-        (
-            [["a", "timeout"], ["b", "access denied"]],
-            "no search engine answered (a: timeout; b: access denied)",
-        ),
-        ([["a", "x\n\x1b[2J"]], "no search engine answered (a: x\\n\\u{001b}[2J)"),
-        ([["a", "x"]] * 7, "no search engine answered (a: x; a: x; a: x; a: x; a: x and 2 more)"),
-        ([["a"]], "no search engine answered (a)"),
-        ([7, None], "no search engine answered"),
+        ([["google", "CAPTCHA"]], ": google (CAPTCHA)"),
+        ([["a", "timeout"], ["b", "access denied"]], ": a (timeout); b (access denied)"),
+        ([["a", "x\n\x1b[2J"]], ": a (x\\n\\u{001b}[2J)"),
+        ([["a", "x"]] * 7, ": a (x); a (x); a (x); a (x); a (x) and 2 more"),
+        ([["a"]], ": a"),
+        ([["a" * 100, "b"]], ": " + "a" * 80),
+        ([7, None], ""),
     ],
 )
 def test_nothing_found_because_nobody_answered_is_a_failure(silent: object, message: str) -> None:
     body = {"results": [], "unresponsive_engines": silent}
     answer = SEARXNG.parse(json.dumps(body).encode())
 
-    assert answer == SearchFailure(FailureKind.BACKEND, message)
+    whole = f"no results, and not every one of its engines answered{message}"
+    assert answer == SearchFailure(FailureKind.BACKEND, whole)
 
 
 @pytest.mark.parametrize("silent", [[], None, "x", {}])
