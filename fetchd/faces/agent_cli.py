@@ -6,6 +6,7 @@ A token is printed once and kept as a digest. A running gateway is told at once;
 nothing is changed, but for `revoke`: a token that was given away is never put back.
 """
 
+import asyncio
 import json
 import os
 import secrets
@@ -19,7 +20,9 @@ from typing import Any, Final
 import click
 
 from fetchd.agent_store import CREATED, StoredAgents, Table, hold_agents, read_agents, write_agents
+from fetchd.errors import StoreError
 from fetchd.run_state import RunState, read_run_state
+from fetchd.search.local.forgetting import forget_agent
 from fetchd.settings import LoadedConfig, load_config
 from proxy_addons.policy.agents import AGENT_NAME, RESERVED_AGENTS, Agent, digest_token
 from proxy_addons.policy.config import ConfigError
@@ -89,6 +92,7 @@ def add(
             CREATED: datetime.now(UTC).isoformat(timespec="seconds"),
         }
         loaded = edit.check(edit.stored.having(name, row), added=name, profile=profile_name)
+        _forget_pages(edit.state_dir, name)  # of one who had the name before
         told = edit.commit(edit.stored.having(name, row))
     _print_token(f"agent {name} added, profile {profile_name}", name, token, form, edit, loaded, told)
 
@@ -146,6 +150,8 @@ def revoke(name: str, state_dir: Path | None, config_path: Path | None) -> None:
                 f"agent {name} is removed, but the running gateway STILL TAKES ITS TOKEN: {error};"
                 " mend that and run fetchd reload, or fetchd stop"
             ) from None
+        finally:
+            _forget_pages(edit.state_dir, name)
     click.echo(f"agent {name} revoked{'' if edit.running is not None else '; nothing runs'}")
 
 
@@ -174,6 +180,18 @@ def list_agents(as_json: bool, state_dir: Path | None, config_path: Path | None)
         for row in rows
     ]  # fmt: skip
     click.echo(render_columns([header, *table]))
+
+
+def _forget_pages(state_dir: Path, name: str) -> None:
+    """What an agent has read is not found by the next of its name. A failure is said, and stops nothing."""
+    try:
+        asyncio.run(forget_agent(state_dir, name))
+    except StoreError as error:
+        click.echo(
+            f"Warning: what an earlier agent {name} has read can still be found by web_search: {error};"
+            f" mend that and run fetchd index clear --agent {name}",
+            err=True,
+        )
 
 
 def make_token(name: str) -> str:

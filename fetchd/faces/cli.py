@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
             "fetchd.faces.read_cli", "read", "Read pages whole, bound to a digest, with a receipt."
         ),
         "search": LazyCommand("fetchd.faces.search_cli", "search", "Search the web, as web_search does."),
+        "index": LazyCommand("fetchd.faces.index_cli", "group", "See and clear what searches here find."),
         "extract": LazyCommand("fetchd.faces.extract_cli", "extract", "Print a saved page as markdown."),
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),
         "tools": LazyCommand("fetchd.faces.tools_cli", "tools", "Print the definitions of the tools."),

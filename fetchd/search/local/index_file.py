@@ -235,14 +235,16 @@ def _filters(db: sqlite3.Connection, ask: Ask) -> tuple[str, dict[str, object]]:
 
 def _matches(db: sqlite3.Connection, query: Query) -> Iterator[str]:
     """The expressions to try, one after the other."""
-    everything = render_all(query)
-    if not everything:
-        return
-    yield everything
-    if len(query.terms) > 1 and query.words:
-        some = render_any(query, _choose_words(db, query.words))
-        if some != everything:
-            yield some
+    tried = {""}
+    for expression in (
+        lambda: render_all(query),
+        lambda: render_any(query, _choose_words(db, query.words)),
+        lambda: render_any(query, ()),  # its phrases
+    ):
+        match = expression()
+        if match not in tried:
+            tried.add(match)
+            yield match
 
 
 def _choose_words(db: sqlite3.Connection, words: Sequence[str]) -> list[str]:

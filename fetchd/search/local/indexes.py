@@ -10,7 +10,7 @@ import fcntl
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,8 @@ FOLLOW_SECONDS: Final = 30.0
 """How often indexes are looked at that nobody asks: pages may have been dropped by another process."""
 _REPORT_EVERY: Final = 1_000
 
+type OpenIndex = Callable[[Path], Awaitable[PageIndex]]
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +49,11 @@ class Scope:
         """Names of agents are letters, digits, _ and -, so they need no escaping; one never equals `shared.db`."""
         return f"agent-{self.agent}.db" if self.agent is not None else f"{SHARED}.db"
 
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.agent if self.agent is not None else "(shared)"
+
     @classmethod
     def of_file(cls, name: str) -> "Scope | None":
         """What a file in the directory is of; None for another file."""
@@ -58,14 +65,21 @@ class Scope:
 
 
 class PageIndexes:
-    """The indexes over one store, which is not closed with them. share: whether there is one for all agents now."""
+    """The indexes over one store, which is not closed with them. share: whether there is one for all agents now.
+    open_index: the index in a file, made if need be."""
 
     def __init__(
-        self, texts: PageTexts, state_dir: Path, *, share: Callable[[], bool] = lambda: False
+        self,
+        texts: PageTexts,
+        state_dir: Path,
+        *,
+        share: Callable[[], bool] = lambda: False,
+        open_index: OpenIndex = IndexFile.open,
     ) -> None:
         self._texts: Final = texts
         self._directory: Final = state_dir / DIRECTORY
         self._share: Final = share
+        self._open_index: Final = open_index
         self._open: Final[OrderedDict[Scope, _Follower]] = OrderedDict()
 
     def scope_of(self, agent: str) -> Scope:
@@ -86,6 +100,14 @@ class PageIndexes:
     async def follow(self, agent: str) -> None:
         """Brings the index of an agent up to date. Raises StoreError."""
         await self._follower(self.scope_of(agent)).catch_up()
+
+    async def catch_up(self, scope: Scope) -> None:
+        """Has an index take in all there is. Raises StoreError."""
+        await self._follower(scope).catch_up()
+
+    def path_of(self, scope: Scope) -> Path:
+        """Its file, there or not."""
+        return self._directory / scope.file_name
 
     async def state(self, scope: Scope) -> IndexState:
         """How far an index is. Raises StoreError."""
@@ -124,7 +146,9 @@ class PageIndexes:
     def _follower(self, scope: Scope) -> "_Follower":
         follower = self._open.get(scope)
         if follower is None:
-            follower = self._open[scope] = _Follower(self._texts, scope, self._directory / scope.file_name)
+            follower = self._open[scope] = _Follower(
+                self._texts, scope, self.path_of(scope), self._open_index
+            )
         self._open.move_to_end(scope)
         idle = (one for one in self._open if not self._open[one].busy)
         if len(self._open) > MAX_OPEN and (oldest := next(idle, scope)) != scope:
@@ -136,8 +160,9 @@ class PageIndexes:
 class _Follower:
     """One index and its way after the store. Any number of tasks may use it."""
 
-    def __init__(self, texts: PageTexts, scope: Scope, path: Path) -> None:
+    def __init__(self, texts: PageTexts, scope: Scope, path: Path, open_index: OpenIndex) -> None:
         self._texts: Final = texts
+        self._open_index: Final = open_index
         self._scope: Final = scope
         self._path: Final = path
         self._index: PageIndex | None = None
@@ -272,7 +297,7 @@ class _Follower:
         except OSError as error:
             raise _unavailable(self._path, error) from error
         try:
-            return await IndexFile.open(self._path)
+            return await self._open_index(self._path)
         finally:
             os.close(descriptor)
 

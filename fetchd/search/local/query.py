@@ -81,7 +81,8 @@ def render_all(query: Query) -> str:
 
 
 def render_any(query: Query, words: Sequence[str]) -> str:
-    """All phrases, and one of these words at least."""
-    some = " OR ".join(map(render_term, words))
-    phrases = [render_term(phrase) for phrase in query.phrases]
-    return " AND ".join([*phrases, f"({some})"] if some else phrases)
+    """All phrases, and one of these words at least. "" when there is nothing."""
+    parts = [render_term(phrase) for phrase in query.phrases]
+    if words:
+        parts.append(f"({' OR '.join(map(render_term, words))})")
+    return " AND ".join(parts)
