@@ -49,7 +49,7 @@ def group() -> None:
 def status(as_json: bool, state_dir: Path | None) -> None:
     """Say how many pages are kept for searching, by agent, and how far each index is."""
     found = run(_status(find_state(state_dir)))
-    if as_json or not sys.stdout.isatty():
+    if as_json or not _on_terminal():
         click.echo(json.dumps(found, separators=(",", ":")))
         return
     agents = [
@@ -71,6 +71,10 @@ def status(as_json: bool, state_dir: Path | None) -> None:
     if indexes:
         click.echo()
         click.echo(render_columns([("index", "pages", "", "file bytes"), *indexes]))
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 async def _status(state_dir: Path) -> dict[str, Any]:

@@ -599,6 +599,68 @@ async def test_the_line_of_a_success(bench: Bench) -> None:
     assert line.query_digest is not None
 
 
+# -- what the search index is offered
+
+
+class _Offered(list[FetchedPage]):
+    """The pages that one call offers."""
+
+    async def fetch(self, bench: Bench, answers: Mapping[str, ScriptedAnswer], **arguments: object) -> None:
+        web_fetch = WebFetch(FakeTransport(answers), bench.extractor, bench.log, offer=self.append)
+        await web_fetch.call({"url": URL, **arguments}, Caller("alice", DEFAULT_PROFILE))
+
+
+async def test_a_page_that_was_handed_out_is_offered_whole(bench: Bench) -> None:
+    """By its final URL, query and all, however little of it the call asked for."""
+    offered = _Offered()
+    await offered.fetch(bench, {URL: moved(NEXT), NEXT: ok(b"a text of some length")}, max_chars=3)
+
+    (page,) = offered
+    assert (page.agent, page.url, page.text, page.html) == ("alice", NEXT, "a text of some length", "")
+    assert time.time_ns() - page.asked_at < 60_000_000_000
+
+
+async def test_of_html_the_text_and_its_head_are_offered(bench: Bench) -> None:
+    html = "<title>T</title><p>word</p>"
+    offered = _Offered()
+    await offered.fetch(bench, {URL: ok(html.encode(), kind=HTML)})
+
+    assert [(page.text, page.html) for page in offered] == [("word", html)]
+
+
+async def test_what_is_offered_is_bounded(bench: Bench) -> None:
+    offered = _Offered()
+    await offered.fetch(bench, {URL: ok(b"x" * (MAX_TEXT + 1))})
+
+    assert len(offered[0].text) == MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ScriptedAnswer(404, [HTML], [b"gone"]), ok(b"%PDF", kind=(b"Content-Type", b"application/pdf")),
+     moved("http://a.example/"), ScriptedAnswer(200, [HTML, (b"Content-Encoding", b"gzip")], [b"torn"])],
+    ids=["not found", "no text", "refused on a redirect", "broken"],
+)  # fmt: skip
+async def test_a_page_that_was_not_had_is_not_offered(bench: Bench, answer: ScriptedAnswer) -> None:
+    offered = _Offered()
+    await offered.fetch(bench, {URL: answer})
+
+    assert offered == []
+
+
+async def test_a_page_that_the_log_does_not_know_of_is_not_offered(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_record: object) -> int:
+        raise AuditUnavailableError("full")
+
+    monkeypatch.setattr(bench.log, "append", fail)
+    offered = _Offered()
+    await offered.fetch(bench, {URL: ok(b"x")})
+
+    assert offered == []
+
+
 @pytest.mark.parametrize("hangs", ["head", "body"])
 async def test_a_dropped_call_leaves_nothing_open_and_one_line(bench: Bench, hangs: str) -> None:
     transport = FakeTransport({URL: ok(b"x", hangs=hangs)})

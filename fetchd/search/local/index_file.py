@@ -235,16 +235,15 @@ def _filters(db: sqlite3.Connection, ask: Ask) -> tuple[str, dict[str, object]]:
 
 def _matches(db: sqlite3.Connection, query: Query) -> Iterator[str]:
     """The expressions to try, one after the other."""
-    tried = {""}
-    for expression in (
-        lambda: render_all(query),
-        lambda: render_any(query, _choose_words(db, query.words)),
-        lambda: render_any(query, ()),  # its phrases
-    ):
-        match = expression()
-        if match not in tried:
-            tried.add(match)
-            yield match
+    everything = render_all(query)
+    if everything:
+        yield everything
+    some = render_any(query, _choose_words(db, query.words)) if query.words else ""
+    if some and some != everything:
+        yield some
+    phrases = render_any(query, ())
+    if phrases and phrases not in (everything, some):
+        yield phrases
 
 
 def _choose_words(db: sqlite3.Connection, words: Sequence[str]) -> list[str]:

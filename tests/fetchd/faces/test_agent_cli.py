@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from fetchd.faces.cli import main
 from proxy_addons.policy.agents import digest_token
+from tests.fetchd.search.local.kit import open_index, read_text, urls
 
 TOKEN = re.compile(r"fetchd\.([a-z][a-z0-9_-]*)\.[A-Za-z0-9_-]{43}")
 CONFIG = """
@@ -127,6 +129,42 @@ def test_revoke_removes_it_and_its_name_can_be_used_again(folder: Path) -> None:
     assert run("revoke", "bot").output == "agent bot revoked; nothing runs\n"
     assert kept(folder) == {}
     add("bot")
+
+
+@pytest.mark.parametrize("revoked", [True, False], ids=["revoked", "taken out of the file"])
+def test_another_agent_of_the_name_does_not_find_what_the_first_has_read(folder: Path, revoked: bool) -> None:
+    state = folder / "state"
+
+    async def read_page() -> None:
+        async with open_index(state) as index:
+            await index.texts.add([read_text("word", agent=agent) for agent in ("bot", "other")])
+            assert len(await urls(index, "word", "bot")) == 1
+
+    async def find(agent: str) -> int:
+        async with open_index(state) as index:
+            return len(await urls(index, "word", agent))
+
+    add("bot")
+    asyncio.run(read_page())
+    if revoked:
+        run("revoke", "bot")
+        assert not (state / "index" / "agent-bot.db").exists()
+    else:
+        (state / "agents.json").unlink()
+    add("bot")
+
+    assert asyncio.run(find("bot")) == 0
+    assert asyncio.run(find("other")) == 1
+
+
+def test_a_damaged_store_keeps_no_token_alive(folder: Path) -> None:
+    add("bot")
+    (folder / "state" / "fetchd.db").write_bytes(b"no database at all" * 100)
+    done = run("revoke", "bot")
+
+    assert done.exit_code == 0 and kept(folder) == {}
+    assert "can still be found by web_search" in done.output
+    assert "fetchd index clear --agent bot" in done.output
 
 
 def test_list_has_those_of_the_file_too(folder: Path) -> None:

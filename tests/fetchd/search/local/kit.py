@@ -39,7 +39,8 @@ def read_text(text: str = "words of a page", number: int = 1, **changes: Any) ->
 
 
 def ask(query: str, **changes: Any) -> Ask:
-    return Ask(**({"query": parse_query(query), "limit": 10} | changes))
+    facts: dict[str, Any] = {"query": parse_query(query), "limit": 10}
+    return Ask(**(facts | changes))
 
 
 @asynccontextmanager

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fetchd.errors import DatabaseDamagedError, StoreUnavailableError
-from fetchd.search.local import index_file
 from fetchd.search.local.index_file import IndexFile, require_fts5
 from tests.fetchd.search.local.kit import ask
 from tests.fetchd.search.local.test_index_conformance import fill, page
@@ -133,11 +132,11 @@ async def test_without_fts5_the_error_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Bare(sqlite3.Connection):
-        def execute(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
+        def execute(self, *_: object) -> sqlite3.Cursor:
             raise sqlite3.OperationalError("no such module: fts5")
 
     connect = sqlite3.connect
-    monkeypatch.setattr(index_file.sqlite3, "connect", lambda path, **_: connect(path, factory=Bare))
+    monkeypatch.setattr("fetchd.search.local.index_file.sqlite3.connect", lambda path, **_: connect(path, factory=Bare))
     require_fts5.cache_clear()
     try:
         with pytest.raises(
