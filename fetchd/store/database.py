@@ -6,8 +6,10 @@ one transaction, a newer one is refused.
 """
 
 import asyncio
+import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,13 +83,7 @@ class Database:
 
     def _connect(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # SQLite would make the file with the umask's mode; its -wal and -shm files copy the mode they find.
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            if os.fstat(fd).st_mode & 0o077:
-                os.fchmod(fd, 0o600)
-        finally:
-            os.close(fd)
+        self._prepare_file()
         self._file_id = self._identify()
         db = sqlite3.connect(
             f"file:{quote(os.fspath(self._path))}?mode=rw",
@@ -102,6 +98,25 @@ class Database:
         # Consistent after a power cut; what it may lose is what `flush` has not yet made durable.
         db.execute("PRAGMA synchronous = NORMAL")
         self._transact("BEGIN IMMEDIATE", self._migrate)
+
+    def _prepare_file(self) -> None:
+        """Makes the file, or closes it to others: SQLite would make it with the umask's mode, and its -wal and -shm
+        files copy the mode they find.
+
+        One that is there is not opened for that: closing any descriptor of a file drops the locks that this process
+        has on it, those of another connection too (fcntl, POSIX), and whoever closes next then removes the log from
+        under it.
+        """
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            mode = self._path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+            if mode & 0o077:
+                self._path.chmod(0o600)
 
     def _check_version(self, db: sqlite3.Connection) -> int:
         (version,) = db.execute("PRAGMA user_version").fetchone()

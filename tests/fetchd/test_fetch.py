@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,8 +19,9 @@ from fetchd.core.header import Extraction
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.extract.rendering import Rendering
 from fetchd.fetch import FetchResult, WebFetch, fresh_fetch_id, fresh_nonce
+from fetchd.offered_pages import MAX_TEXT, FetchedPage
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
-from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog
+from proxy_addons.audit import AuditUnavailableError, FetchOutcome, FetchRecord, MemoryAuditLog
 from proxy_addons.policy.hosts import HostRules, parse_host_pattern
 from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
 from proxy_addons.policy.verdicts import Failure, Rule, refuse

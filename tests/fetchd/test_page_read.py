@@ -18,6 +18,7 @@ from fetchd.core.caller import Caller
 from fetchd.core.read_failures import ReadCode
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.extract.slicer import FileSlicer
+from fetchd.offered_pages import KeptPage
 from fetchd.page_read import PageReader, ReadOutcome
 from fetchd.store import PageStore, open_page_store
 from fetchd.transport.proxied import ProxiedTransport
@@ -63,6 +64,7 @@ class Bench:
     log: AuditLog
     state: Path
     profiles: Mapping[str, Profile]
+    offered: list[KeptPage]
 
     async def read(self, url: str, agent: str = "local", **inputs: Any) -> ReadOutcome:
         profile = self.profiles["alices" if agent == "alice" else "test"]
@@ -96,7 +98,9 @@ async def bench(world: World, slicer: FileSlicer, tmp_path: Path) -> AsyncIterat
     log = AuditLog.open(tmp_path / "audit", "daemon", AuditKeys.load_or_create(tmp_path / "keys"))
     profiles = parse_config(world.config(), source="test").profiles
     async with ProxiedTransport(host, port, SECRET) as transport, open_page_store(tmp_path) as store:
-        yield Bench(world, PageReader(transport, slicer, store, log), store, log, tmp_path, profiles)
+        offered: list[KeptPage] = []
+        reader = PageReader(transport, slicer, store, log, offer=offered.append)
+        yield Bench(world, reader, store, log, tmp_path, profiles, offered)
     log.close()
 
 
@@ -526,6 +530,39 @@ async def test_every_call_leaves_one_line(bench: Bench) -> None:
     assert set(fetches) == {good.fetch_id, bad.fetch_id}
     assert fetches[good.fetch_id]["content_digest"] == digest(b"x")
     assert (fetches[bad.fetch_id]["failure"], fetches[bad.fetch_id]["rule"]) == ("url_refused", "ip-literal")
+
+
+# -- what the search index is offered
+
+
+@pytest.mark.parametrize("mode", ["text", "metadata", "links"])
+async def test_a_page_is_offered_once_its_receipt_is_sealed(bench: Bench, mode: str) -> None:
+    bench.world.origin.route("/offered", replies.page(HTML))
+    url = bench.world.url("/offered?q=1")
+    await bench.result(url, "alice", extract=mode)
+
+    (page,) = bench.offered
+    assert (page.agent, page.url, page.blob, page.size) == ("alice", url, digest(HTML.encode()), len(HTML))
+    assert page.path.read_bytes() == HTML.encode()
+    assert page.plan is not None and page.plan.mode.value == "text"
+    assert (page.text or "").startswith("# Heading") == (mode == "text")
+
+    await bench.result(url, "alice", extract=mode, known_digest=digest(HTML.encode()))
+    assert [page.text for page in bench.offered[1:]] == [None], "unchanged: nothing was extracted"
+
+
+async def test_what_was_not_read_is_not_offered(bench: Bench) -> None:
+    bench.world.origin.route("/broken-json", replies.text("no json"))
+    bench.world.origin.route("/missing", replies.answer(404, b"gone"))
+    bench.world.origin.route("/pixel", replies.answer(200, b"PNG", "image/png"))
+    await bench.read(bench.world.url("/broken-json"), extract="json")
+    await bench.read(bench.world.url("/missing"))
+    await bench.read("https://10.0.0.7/")
+    await bench.read(bench.world.url("/x", "b.example"), "alice")
+    assert bench.offered == []
+
+    await bench.result(bench.world.url("/pixel"), extract="metadata")
+    assert [page.plan for page in bench.offered] == [None], "it has no text"
 
 
 async def test_a_call_that_is_dropped_leaves_nothing_behind(bench: Bench) -> None:

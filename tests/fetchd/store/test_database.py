@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +54,29 @@ async def test_a_file_that_others_may_read_is_closed_to_them(tmp_path: Path) -> 
     await (await SqliteRecords.open(path)).close()
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_second_connection_of_this_process_takes_no_lock_from_the_first(tmp_path: Path) -> None:
+    """POSIX drops all locks of a process on a file when any descriptor of it is closed. Another process that then
+    opens and closes the file would take itself for the last, and remove the log that is still in use."""
+    path = tmp_path / "fetchd.db"
+    first = await SqliteRecords.open(path)
+    await first.note(page_read(1), lambda _d: True)
+    second = await SqliteRecords.open(path)
+    log = path.with_name("fetchd.db-wal").stat().st_ino
+    visit = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM reads'); db.close()"
+    subprocess.run([sys.executable, "-c", visit, str(path)], check=True)
+
+    assert path.with_name("fetchd.db-wal").stat().st_ino == log
+    await first.close()
+    await second.close()
+
+
+async def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.db").touch()
+    (tmp_path / "fetchd.db").symlink_to("elsewhere.db")
+    with pytest.raises(StoreUnavailableError, match="symbolic links"):
+        await SqliteRecords.open(tmp_path / "fetchd.db")
 
 
 # ---- versions

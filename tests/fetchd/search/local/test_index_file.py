@@ -136,7 +136,9 @@ async def test_without_fts5_the_error_says_what_to_do(
             raise sqlite3.OperationalError("no such module: fts5")
 
     connect = sqlite3.connect
-    monkeypatch.setattr("fetchd.search.local.index_file.sqlite3.connect", lambda path, **_: connect(path, factory=Bare))
+    monkeypatch.setattr(
+        "fetchd.search.local.index_file.sqlite3.connect", lambda path, **_: connect(path, factory=Bare)
+    )
     require_fts5.cache_clear()
     try:
         with pytest.raises(

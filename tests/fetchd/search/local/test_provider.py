@@ -25,16 +25,6 @@ from fetchd.search.local.provider import CAPABILITIES, LocalProvider, display_ur
 from fetchd.search.results import render_results
 from proxy_addons.policy.config_search import SearchConfig
 from tests.fetchd.search.local.kit import DAY, START, caller, open_index, read_text, search, urls
-from tests.fetchd.search.test_conformance import check_search, check_table
-
-
-async def test_it_is_a_provider_like_the_others(tmp_path: Path) -> None:
-    async with open_index(tmp_path) as index:
-        check_table(index.provider)
-        await check_search(index.provider)
-        await index.texts.add([read_text("rust and more", agent="bot")])
-        await check_search(index.provider)
-        assert len(await search(index, "rust", "bot")) == 1
 
 
 @pytest.mark.parametrize(
