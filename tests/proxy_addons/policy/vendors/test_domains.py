@@ -84,6 +84,7 @@ def test_narrowed(sentence: str) -> None:
 
 REFUSED: dict[str, tuple[Lists, Lists, str]] = {
     "nothing in common": ((["a.example"], []), (["b.example"], None), "nothing is left"),
+    "below a name that is allowed alone": ((["a.example"], []), (["b.a.example"], None), "nothing is left"),
     "a profile that allows nothing": (([], []), (None, None), "nothing is left"),
     "nothing asked for": ((["*"], []), ([], None), "nothing is left"),
     "everything denied": ((["*"], ["*"]), (None, None), "allow nothing"),

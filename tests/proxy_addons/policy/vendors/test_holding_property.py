@@ -28,21 +28,35 @@ NAMES = [
     "evil.test",
     "xn--bcher-kva.example",
 ]
-PATTERNS = st.lists(
+ALLOWED = st.lists(
     st.sampled_from(
-        ["*", *NAMES, *(f"*.{name}" for name in NAMES), "a.example:443", "z.example:8443", "*:80"]
+        [*NAMES, *(f"*.{name}" for name in NAMES), "*", "a.example:443", "z.example:8443", "*:80"]
     ),
     max_size=4,
     unique=True,
 )
-ODD: st.SearchStrategy[Any] = st.sampled_from(
-    ["*", "*.a.example", "https://a.example", "a.example:1", "A.EXAMPLE", "a.example.", "", 7, None, []]
+DENIED = st.lists(
+    st.sampled_from([*NAMES, *(f"*.{name}" for name in NAMES), "z.example:8443", "*:80", "*"]),
+    max_size=2,
+    unique=True,
 )
-ENTRIES = st.one_of(
-    st.none(), st.lists(st.one_of(st.sampled_from(NAMES), st.just("a.example/docs"), ODD), max_size=4)
-)
-USES = st.one_of(st.none(), st.integers(-2, 50), st.sampled_from([True, "5", 5.0, 10**30, [], {}]))
-ENGINES = st.sampled_from([None, "exa", "native", "auto", "parallel", "Exa", "nobody's"])
+ODD: list[Any] = [
+    "*",
+    "*.a.example",
+    "https://a.example",
+    "a.example:1",
+    "A.EXAMPLE",
+    "a.example.",
+    "",
+    7,
+    [],
+]
+NAMED = st.sampled_from([*NAMES, *NAMES, *NAMES, *NAMES, *NAMES, "a.example/docs", *ODD])
+# What is odd is rare here: it refuses, and then nothing is left to judge.
+ENTRIES = st.one_of(st.none(), st.none(), st.lists(NAMED, max_size=3))
+ODD_USES: list[Any] = [True, "5", 5.0, 10**30, [], 0, -1]
+USES = st.sampled_from([None, *range(1, 9), *range(1, 9), *range(1, 9), *ODD_USES])
+ENGINES = st.sampled_from(["exa", "exa", "parallel", None, "native", "auto", "Exa"])
 ANTHROPIC = st.sampled_from(
     [
         "web_search_20250305",
@@ -61,7 +75,7 @@ def _without_none(value: dict[str, Any]) -> dict[str, Any]:
 @st.composite
 def anthropic_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
     entries = []
-    for _ in range(draw(st.integers(1, 2))):
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
         entry = {
             "type": draw(
                 st.one_of(ANTHROPIC, st.sampled_from(["web_search", "web_search_20990101", "bash_20250124"]))
@@ -77,9 +91,7 @@ def anthropic_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
 
 @st.composite
 def openai_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
-    kind = draw(
-        st.sampled_from(["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_2099"])
-    )
+    kind = draw(st.sampled_from(["web_search", "web_search", "web_search_2025_08_26", "web_search_preview"]))
     entry: dict[str, Any] = {"type": kind}
     if draw(st.booleans()):
         entry["filters"] = _without_none({"allowed_domains": draw(ENTRIES), "blocked_domains": draw(ENTRIES)})
@@ -100,7 +112,7 @@ def chat_searches(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
 @st.composite
 def openrouter_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
     members: dict[str, Any] = {}
-    model = draw(st.sampled_from(["anthropic/claude", "openai/gpt", "openai/gpt:online", "perplexity/sonar"]))
+    model = draw(st.sampled_from(["anthropic/claude", "openai/gpt", "openai/gpt", "openai/gpt:online"]))
     if draw(st.booleans()):
         block = draw(st.sampled_from(["excluded_domains", "blocked_domains"]))
         parameters = {
@@ -112,15 +124,17 @@ def openrouter_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
         plugin = {
             "id": draw(st.sampled_from(["web", "web-fetch"])), "engine": draw(ENGINES),
             "include_domains": draw(ENTRIES), "exclude_domains": draw(ENTRIES), "max_uses": draw(USES),
-            "enabled": draw(st.sampled_from([None, True, False, "no"])),
+            "enabled": draw(st.sampled_from([None, None, True, False, "no"])),
         }  # fmt: skip
         members["plugins"] = [_without_none(plugin)]
     return ROUTED, {**body_of(ROUTED, **members), "model": model}
 
 
-REQUESTS = st.one_of(anthropic_tools(), openai_tools(), chat_searches(), openrouter_tools())
+REQUESTS = st.one_of(
+    anthropic_tools(), anthropic_tools(), openai_tools(), openrouter_tools(), chat_searches()
+)
 PROFILES = st.builds(
-    lambda allow, deny, uses: profile(allow, deny, uses=uses), PATTERNS, PATTERNS, st.integers(1, 20)
+    lambda allow, deny, uses: profile(allow, deny, uses=uses), ALLOWED, DENIED, st.integers(1, 5)
 )
 
 
