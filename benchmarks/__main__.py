@@ -16,10 +16,11 @@ from benchmarks.reads import measure_reads
 from benchmarks.report import Results, print_report, write_json
 from benchmarks.rounds import Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
+from benchmarks.vendor_calls import measure_vendors
 
 LATEST = Path(__file__).with_name("latest.json")
 PROXIES = ("fetchd", "fetchd-budgets", "fetchd-2", "mitmdump", "squid")
-PARTS = ("hops", "pages", "reads")
+PARTS = ("hops", "pages", "reads", "vendors")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
 
@@ -42,7 +43,8 @@ def main(
     """Measure side by side on loopback.
 
     What a hop costs in ours, in stock mitmdump and in squid ssl-bump; pages a second, from a URL to text, of ours,
-    of trafilatura in one process and of mcp-server-fetch; and what reading a page whole and keeping it costs.
+    of trafilatura in one process and of mcp-server-fetch; what reading a page whole and keeping it costs; and how
+    much later an answer of a model begins whose web tools are held.
     """
     console = Console(width=max(118, Console().width))
     results = Results([], [])
@@ -56,6 +58,10 @@ def main(
         with Stage() as place:
             reads = measure_reads(place, rounds, partial(console.print, style="dim"))
         results = replace(results, read_rows=reads)
+    if not parts or "vendors" in parts:
+        with Stage() as place:
+            calls = measure_vendors(place, rounds, partial(console.print, style="dim"))
+        results = replace(results, vendor_rows=calls)
     print_report(results, console)
     write_json(results, output)
 

@@ -16,6 +16,7 @@ from benchmarks.micro import Timing
 from benchmarks.pages.measure import PageRow
 from benchmarks.reads import STORE_BOUND, ReadRow
 from benchmarks.rounds import Row
+from benchmarks.vendor_calls import BOUND_SIZE, FIRST_BYTE_BOUND_MS, WAYS, VendorRow
 
 KEPT_ALIVE = (Shape.ABSOLUTE, Shape.TUNNEL)
 PAGE_BOUNDS = (("mcp-server-fetch", 20.0), ("trafilatura", 1.5))
@@ -46,6 +47,7 @@ class Results:
     notes: Sequence[str] = field(default=())
     page_rows: Sequence[PageRow] = field(default=())
     read_rows: Sequence[ReadRow] = field(default=())
+    vendor_rows: Sequence[VendorRow] = field(default=())
 
     def row(self, proxy: str, shape: Shape) -> Row | None:
         """The row of a proxy whose name begins so."""
@@ -81,6 +83,9 @@ class Results:
             smallest = min(self.read_rows, key=lambda row: row.size)
             text = f"a page read of {smallest.size >> 10} KiB: what the store adds to a bare one"
             found.append(Expectation(text, smallest.overhead, STORE_BOUND, False))
+        for call in (one for one in self.vendor_rows if one.size <= BOUND_SIZE):
+            text = f"a call of a model with {call.size >> 10} KiB: ms to the first byte that enforcing adds"
+            found.append(Expectation(text, call.added_ms, FIRST_BYTE_BOUND_MS, False))
         return found
 
     def page_row(self, system: str) -> PageRow | None:
@@ -96,6 +101,8 @@ def print_report(results: Results, console: Console) -> None:
         console.print(_page_table(results))
     if results.read_rows:
         console.print(_read_table(results))
+    if results.vendor_rows:
+        console.print(_vendor_table(results))
     console.print(_expectation_table(results))
     for note in results.notes:
         console.print(note)
@@ -151,6 +158,19 @@ def _read_table(results: Results) -> Table:
     return table
 
 
+def _vendor_table(results: Results) -> Table:
+    table = Table(
+        title="A model's streamed answer: ms to its first byte, by what is done with web tools (medians)"
+    )
+    for heading in ("body", *WAYS, "enforcing adds"):
+        table.add_column(heading, justify="right")
+    for row in results.vendor_rows:
+        table.add_row(
+            f"{row.size >> 10:,} KiB", *(f"{row.ms[way]:.2f}" for way in WAYS), f"{row.added_ms:.2f}",
+        )  # fmt: skip
+    return table
+
+
 def _expectation_table(results: Results) -> Table:
     table = Table(title="Expected of it")
     table.add_column("figure")
@@ -170,6 +190,7 @@ def write_json(results: Results, path: Path) -> None:
         "rows": [asdict(row) for row in results.rows],
         "pages": [asdict(row) for row in results.page_rows],
         "reads": [asdict(row) for row in results.read_rows],
+        "vendors": [asdict(row) for row in results.vendor_rows],
         "functions": [asdict(timing) for timing in results.timings],
         "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
         "notes": list(results.notes),

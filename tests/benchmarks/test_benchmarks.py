@@ -19,6 +19,7 @@ from benchmarks.report import Results, write_json
 from benchmarks.rounds import LoadFailedError, Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
 from benchmarks.store import measure_store
+from benchmarks.vendor_calls import SIZES, WAYS, measure_vendors
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.config import parse_config
 
@@ -129,3 +130,11 @@ async def test_the_cost_of_keeping_a_page_is_measured_in_each_of_its_parts(tmp_p
     assert row.size == 1024
     assert min(row.keep_ms, row.seal_ms, row.read_ms, row.again_ms) > 0
     assert row.overhead_ms == row.keep_ms + row.seal_ms
+
+
+def test_a_call_of_a_model_is_measured_in_each_way() -> None:
+    with Stage() as place:
+        rows = measure_vendors(place, 1, lambda _: None)
+
+    assert [row.size for row in rows] == list(SIZES)
+    assert all(set(row.ms) == set(WAYS) and min(row.ms.values()) > 0 for row in rows)

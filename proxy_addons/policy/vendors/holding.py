@@ -101,7 +101,7 @@ class _Holder:
             check_source(one.get("url") if isinstance(one, dict) else None, MCP_SERVER, self.profile)
         self._check_conversation()
         changed = bool(self.root or self.elements)
-        new = change_text(self.text.text, self.root, self.elements) if changed else None
+        new = change_text(self.text, self.root, self.elements) if changed else None
         return Held(new, tuple(self.found))
 
     # --- models, and settings kept at the vendor ---------------------------------------------------------------

@@ -60,10 +60,10 @@ ENGINES = st.sampled_from(["exa", "exa", "parallel", None, "native", "auto", "Ex
 ANTHROPIC = st.sampled_from(
     [
         "web_search_20250305",
-        "web_search_20260209",
         "web_search_20260318",
         "web_fetch_20250910",
         "web_fetch_20260318",
+        "bash_20250124",
     ]
 )
 
@@ -77,9 +77,7 @@ def anthropic_tools(draw: st.DrawFn) -> tuple[Endpoint, dict[str, Any]]:
     entries = []
     for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
         entry = {
-            "type": draw(
-                st.one_of(ANTHROPIC, st.sampled_from(["web_search", "web_search_20990101", "bash_20250124"]))
-            ),
+            "type": draw(ANTHROPIC),
             "name": "web",
             "allowed_domains": draw(ENTRIES),
             "blocked_domains": draw(ENTRIES),

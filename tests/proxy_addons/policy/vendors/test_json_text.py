@@ -62,13 +62,13 @@ def test_a_change_is_made_and_nothing_else(
 
     assert json.loads(change_object(text, 0, changes)) == {**before, **changes}
     if before:
-        assert json.loads(change_text(text, changes, {})) == {**before, **changes}
+        assert json.loads(change_text(read_json(text.encode()), changes, {})) == {**before, **changes}
 
 
 @given(st.lists(OBJECTS.filter(bool), min_size=1, max_size=4), st.integers(0, 3), VALUES)
 def test_an_object_in_a_list_is_changed_and_no_other(entries: list[Any], place: int, value: Any) -> None:
     text = json.dumps({"first": 1.0, "tools": entries, "last": [0]}, indent=1)
-    changed = change_text(text, {}, {("tools", place): {"new": value}})
+    changed = change_text(read_json(text.encode()), {}, {("tools", place): {"new": value}})
 
     wanted = json.loads(text)
     if place < len(entries):
@@ -114,6 +114,22 @@ def test_members_within_members_are_changed_or_made() -> None:
 def test_what_has_two_readings_has_none(data: bytes, why: str) -> None:
     with pytest.raises(JsonTextError, match=why):
         read_json(data)
+
+
+PUNCTUATION = st.sampled_from([*'{}[]:,"\\ \n', "1", "null", '"a"', '"b":', "{}", "NaN", "\x0c", "\u00a0"])
+
+
+@given(st.lists(PUNCTUATION, max_size=14).map("".join))
+def test_what_is_read_is_what_a_strict_reader_takes(text: str) -> None:
+    try:
+        expected = json.loads(text, parse_constant=lambda _: 1 / 0)
+    except (ValueError, ZeroDivisionError):
+        expected = JsonTextError
+    try:
+        found = read_json(text.encode()).value
+    except JsonTextError as error:
+        found = expected if "twice" in str(error) else JsonTextError
+    assert found == expected
 
 
 @given(st.binary(max_size=60))
