@@ -6,6 +6,7 @@ The composition root behind `fetchd up` and the demo.
 import asyncio
 import logging
 import os
+import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
 from fetchd.gateway_process import GatewayProcess, choose_gateway, start_gateway
+from fetchd.metrics.collecting import Collecting
 from fetchd.metrics.daemon import DaemonMeters
 from fetchd.observing import observe
 from fetchd.operator_token import read_digest
@@ -150,6 +152,9 @@ async def installation(
         observed = observe(
             meters, gateway, log, parts.store, calls.turns, gateway.listeners, tools, state.ca_expires
         )
+        await stack.enter_async_context(
+            _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")
+        )
         access = Access(partial(_load_tokens, rules, state_dir), port=operator[1], secure=config.operator.tls)
         operator_app = make_operator_app(
             observed.health.check,
@@ -174,6 +179,18 @@ async def installation(
         write_run_state(state_dir, state)
         stack.callback(remove_run_state, state_dir)
         yield Installation(gateway, state, reloader, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+@asynccontextmanager
+async def _exporting(config: Config, collecting: Collecting, instance: str) -> AsyncIterator[None]:
+    """See `metrics.otlp.exporting`, whose packages are optional."""
+    if config.metrics.otlp_endpoint is None:
+        yield
+        return
+    from fetchd.metrics.otlp import exporting
+
+    async with exporting(config.metrics, collecting, config.tls.extra_ca, instance):
+        yield
 
 
 def _load_tokens(rules: CurrentRules, state_dir: Path) -> frozenset[str]:

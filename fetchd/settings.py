@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -146,6 +147,12 @@ def _load(
     )
     for index, authority in enumerate(config.tls.extra_ca):
         _check_authority(authority, f"tls.extra_ca[{index}]", source)
+    if config.metrics.otlp_endpoint is not None and not _has_otlp():
+        raise ConfigError(
+            source,
+            "metrics.otlp_endpoint",
+            'needs packages that are not installed: pip install "fetchd[otlp]"',
+        )
     if ceiling is not None:
         config = replace(config, read_max_bytes=ceiling)
     return LoadedConfig(config, source, path, stored, path is not None and not mapping, ceiling)
@@ -224,6 +231,13 @@ def check_own_authority(loaded: LoadedConfig) -> tuple[str, ...]:
         return load_own_authority(own, datetime.now(UTC))[0].notes
     except OwnAuthorityError as error:
         raise ConfigError(loaded.source, f"tls.ca_{error.which}", str(error)) from None
+
+
+def _has_otlp() -> bool:
+    try:
+        return all(map(find_spec, ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common")))
+    except ModuleNotFoundError:  # of a package above
+        return False
 
 
 def _check_authority(authority: str, key: str, source: str) -> None:

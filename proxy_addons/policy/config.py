@@ -36,6 +36,7 @@ from .config_values import (
     DaemonConfig,
     DnsConfig,
     GatewayConfig,
+    MetricsConfig,
     OperatorConfig,
     TlsConfig,
 )
@@ -48,6 +49,7 @@ __all__ = (
     "Config",
     "ConfigError",
     "DaemonConfig",
+    "MetricsConfig",
     "OperatorConfig",
     "parse_config",
     "render_profile",
@@ -100,6 +102,7 @@ def parse_config(
         _read_daemon(values["daemon"]),
         _read_operator(values["operator"]),
         AuditConfig(**values["audit"]),
+        MetricsConfig(**values["metrics"]),
         values["page_read"]["max_bytes"],
         values["store"]["max_bytes"],
         _read_search(values, source, base),

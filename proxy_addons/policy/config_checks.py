@@ -168,6 +168,7 @@ def find_fixed(old: Config, new: Config) -> str | None:
         "operator.tls": (old.operator.tls, new.operator.tls),
         "operator.names": (old.operator.names, new.operator.names),
         "audit.stdout": (old.audit.stdout, new.audit.stdout),
+        "metrics": (old.metrics, new.metrics),
         "store.max_bytes": (old.store_max_bytes, new.store_max_bytes),
         **{
             f"vendors.{name}": (one.reach, new.asking.vendors[name].reach)

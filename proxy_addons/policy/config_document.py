@@ -44,6 +44,8 @@ def render_document(config: "Config") -> dict[str, Json]:
         ("audit", "stdout"): config.audit.stdout,
         ("audit", "keep_days"): config.audit.keep_days,
         ("audit", "keep_bytes"): config.audit.keep_bytes,
+        ("metrics", "otlp_endpoint"): config.metrics.otlp_endpoint,
+        ("metrics", "otlp_seconds"): config.metrics.otlp_seconds,
         ("page_read", "max_bytes"): config.read_max_bytes,
         ("store", "max_bytes"): config.store_max_bytes,
         **search_values(config.search),

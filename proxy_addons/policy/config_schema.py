@@ -374,6 +374,15 @@ SETTINGS: tuple[Key, ...] = (
         "Size of all log files together beyond which the oldest go; not set: none by size.",
     ),
     Key(
+        "metrics",
+        "otlp_endpoint",
+        ENDPOINT,
+        None,
+        '"http://127.0.0.1:4318"',
+        "An OpenTelemetry collector that is sent the numbers of /metrics over OTLP/HTTP; not set: nothing is sent.",
+    ),
+    Key("metrics", "otlp_seconds", whole(1, 3600), 60, "60", "Seconds between two messages to it."),
+    Key(
         "page_read",
         "max_bytes",
         whole(1, TIB, "bytes"),

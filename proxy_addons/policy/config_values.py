@@ -96,6 +96,14 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """[metrics]. otlp_endpoint: of an OpenTelemetry collector; None: nothing is sent."""
+
+    otlp_endpoint: str | None = None
+    otlp_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything a file can say, each value under the path it has there."""
 
@@ -105,6 +113,7 @@ class Config:
     daemon: DaemonConfig
     operator: OperatorConfig
     audit: AuditConfig
+    metrics: MetricsConfig
     read_max_bytes: int
     """[page_read] max_bytes: decompressed bytes of a page that is read whole."""
     store_max_bytes: int

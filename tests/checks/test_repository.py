@@ -18,7 +18,8 @@ PYPROJECT = (REPOSITORY / "pyproject.toml").read_text()
 PROJECT = tomllib.loads(PYPROJECT)
 LOCK = (REPOSITORY / "requirements.lock").read_text()
 RUNTIME_LOCK = (REPOSITORY / "config" / "runtime.lock").read_text()
-DEPENDENCIES = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+OPTIONAL = [one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra]
+DEPENDENCIES = [*PROJECT["project"]["dependencies"], *OPTIONAL, *PROJECT["dependency-groups"]["dev"]]
 
 
 def normal_name(requirement: str) -> str:
@@ -63,7 +64,7 @@ def third_party_imports() -> dict[str, str]:
 
 
 def test_every_import_is_of_a_declared_dependency() -> None:
-    declared = {normal_name(dependency) for dependency in PROJECT["project"]["dependencies"]}
+    declared = {normal_name(dependency) for dependency in [*PROJECT["project"]["dependencies"], *OPTIONAL]}
     homes = importlib.metadata.packages_distributions()
     imports = third_party_imports()
     undeclared = {

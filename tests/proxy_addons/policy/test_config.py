@@ -14,7 +14,14 @@ from netaddr import IPNetwork
 
 from proxy_addons.policy.addresses import AddressException, BlockedRange
 from proxy_addons.policy.agents import Agent
-from proxy_addons.policy.config import Config, ConfigError, OperatorConfig, parse_config, render_profile
+from proxy_addons.policy.config import (
+    Config,
+    ConfigError,
+    MetricsConfig,
+    OperatorConfig,
+    parse_config,
+    render_profile,
+)
 from proxy_addons.policy.config_addresses import Endpoint, Listener
 from proxy_addons.policy.config_ask import AskConfig, WebConfig
 from proxy_addons.policy.config_checks import find_fixed
@@ -217,6 +224,7 @@ FULL: dict[str, Any] = {
         "metrics_token_sha256": "cd" * 32,
     },
     "audit": {"stdout": True, "keep_days": 36500, "keep_bytes": 2**26},
+    "metrics": {"otlp_endpoint": "https://collector.example:4318/base", "otlp_seconds": 3600},
     "page_read": {"max_bytes": 2**40},
     "store": {"max_bytes": 2**20},
     "search": {
@@ -334,6 +342,7 @@ def test_every_key_reaches_its_value():
     assert config.operator == OperatorConfig(
         Endpoint("::", 0), True, ("audit.example",), "ab" * 32, "cd" * 32
     )
+    assert config.metrics == MetricsConfig("https://collector.example:4318/base", 3600)
     assert config.profiles["default"].byte_cap == 1
     profile = config.profiles["p"]
     assert profile.schemes == {"http"}

@@ -25,8 +25,8 @@ FIRST = {"config": {}, "profile": "default"}
         pytest.param([{**FIRST, "profile": "x"}], "there is no profile x", id="an unknown profile"),
         pytest.param(
             [{**FIRST, "config": {"x": 1}}],
-            "first line: x: no such table; write one of gateway, dns, tls, daemon, operator, page_read, store,"
-            " agents, profiles",
+            "first line: x: no such table; write one of gateway, dns, tls, daemon, operator, audit, metrics,"
+            " page_read, store, search, web, ask, vendors, agents, profiles",
             id="a config that cannot be",
         ),
         pytest.param([FIRST, {"host": "a"}], 'a request is {"host": …, "port": …}', id="no port"),
