@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from proxy_addons.audit.reader import LogLine
+from proxy_addons.audit.reader import LogLine, read_number
 from proxy_addons.audit.story import HopStory, Story
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.limits import Profile
@@ -196,9 +196,9 @@ def phases(line: LogLine) -> dict[str, float]:
     """Milliseconds by phase, those that happened."""
     found = line.members.get("ms")
     return {
-        name: float(value)
+        name: float(number)
         for name, value in (found.items() if isinstance(found, dict) else ())
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if (number := read_number(value)) is not None
     }
 
 

@@ -8,6 +8,7 @@ retention at any time; what was not read before is then not read.
 
 import heapq
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,17 @@ class LogLine:
 
     def number(self, name: str) -> int | float | None:
         """A member that is a number, else None."""
-        value = self.members.get(name)
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return read_number(self.members.get(name))
+
+
+def read_number(value: object) -> int | float | None:
+    """A number that JSON can say and a float can hold, else None: Python reads 1e400 and a thousand digits too."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def parse_log_line(chain: str, raw: bytes) -> LogLine:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from proxy_addons.audit.reader import LogLine
+from proxy_addons.audit.reader import LogLine, read_number
 from proxy_addons.audit.record import FetchOutcome, LineKind
 from proxy_addons.policy.verdicts import Outcome
 
@@ -194,8 +194,8 @@ def _decision_of(close: LogLine) -> tuple[str, int]:
 
 def _milliseconds(line: LogLine) -> float | None:
     phases = line.members.get("ms")
-    value = phases.get("total") if isinstance(phases, dict) else phases
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    value = read_number(phases.get("total") if isinstance(phases, dict) else phases)
+    return None if value is None else float(value)
 
 
 def _first_number(line: LogLine, *names: str) -> int | float | None:
