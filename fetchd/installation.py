@@ -18,17 +18,15 @@ from typing import Any
 from fetchd.app import open_audit_log, open_tools
 from fetchd.audit_keeping import AuditKeeper
 from fetchd.client_files import write_client_files
-from fetchd.faces.audit_page.routes import make_pages
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
 from fetchd.faces.operator import make_operator_app
-from fetchd.faces.operator_access.access import Access
 from fetchd.gateway_process import GatewayProcess, choose_gateway, start_gateway
 from fetchd.metrics.collecting import Collecting
 from fetchd.metrics.daemon import DaemonMeters
 from fetchd.observing import observe
-from fetchd.operator_token import read_digest
+from fetchd.operator_site import make_access, open_pages
 from fetchd.reloading import Reloader
 from fetchd.run_state import (
     CONTROL_FILE,
@@ -155,7 +153,8 @@ async def installation(
         await stack.enter_async_context(
             _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")
         )
-        access = Access(partial(_load_tokens, rules, state_dir), port=operator[1], secure=config.operator.tls)
+        access = make_access(rules, state_dir, operator[1])
+        pages = await stack.enter_async_context(open_pages(access, control, rules, state_dir, parts.store))
         operator_app = make_operator_app(
             observed.health.check,
             [_shown(config.operator.endpoint.host), *config.operator.names],
@@ -163,7 +162,7 @@ async def installation(
             control_secret=control,
             access=access,
             pages=[
-                *make_pages(access, control),
+                *pages,
                 MetricsPage(
                     observed.collecting,
                     access,
@@ -191,12 +190,6 @@ async def _exporting(config: Config, collecting: Collecting, instance: str) -> A
 
     async with exporting(config.metrics, collecting, config.tls.extra_ca, instance):
         yield
-
-
-def _load_tokens(rules: CurrentRules, state_dir: Path) -> frozenset[str]:
-    """Digests of the tokens that sign in now. Raises SecretError, OSError."""
-    found = (rules.now.config.operator.token_sha256, read_digest(state_dir))
-    return frozenset(one for one in found if one is not None)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

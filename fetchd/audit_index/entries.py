@@ -90,7 +90,7 @@ def read_entry(line: LogLine, fallback_time: int) -> Entry | Ending | None:
         word(verdict),
         word(rule),
         word(row.method),
-        storable(row.target)[:MAX_TARGET],
+        storable(row.target or _subject(line))[:MAX_TARGET],
         clamp(number),
         clamp(row.bytes),
         row.ms,
@@ -102,6 +102,14 @@ def read_entry(line: LogLine, fallback_time: int) -> Entry | Ending | None:
     return Ending(
         entry.chain, decision, entry.verdict, entry.rule, entry.status, entry.bytes, entry.ms, entry
     )
+
+
+_SUBJECTS: Final = ("query", "query_digest", "model", "provider", "vendor", "run", "detail")
+
+
+def _subject(line: LogLine) -> str:
+    """What a line without a URL is about, whatever its kind."""
+    return next((text for name in _SUBJECTS if (text := line.text(name))), "")
 
 
 def final_verdict(rule: str, ending: Ending) -> tuple[str, str]:

@@ -150,6 +150,10 @@ class AuditIndex(Protocol):
         """Where the lines of one fetch stand, by time."""
         ...
 
+    async def line_places(self, chain: str, seq: int) -> Sequence[Place]:
+        """Where the lines of one row stand, by the number of its first line."""
+        ...
+
     async def status(self) -> IndexStatus:
         """How far it is."""
         ...

@@ -86,6 +86,11 @@ class MemoryAuditIndex:
         )  # fmt: skip
         return [place for _, number in rows for place in self._places[number - 1]][:limit]
 
+    async def line_places(self, chain: str, seq: int) -> Sequence[Place]:
+        """As the interface says."""
+        found = [row.number for row in self._rows() if (row.chain, row.seq) == (chain, seq)]
+        return [place for number in found for place in self._places[number - 1]]
+
     async def status(self) -> IndexStatus:
         """As the interface says."""
         newest = max((entry.time for entry in self._entries), default=None)

@@ -156,20 +156,16 @@ class SqliteAuditIndex:
 
     async def places(self, fetch_id: str, limit: int = 1_000) -> Sequence[Place]:
         """As the interface says."""
+        condition = "INDEXED BY by_fetch {} WHERE fetch_id = ? AND fetch_id > ''"
+        return await self._ask(lambda found: _find_places(found, condition, [fetch_id], limit))
+
+    async def line_places(self, chain: str, seq: int) -> Sequence[Place]:
+        """As the interface says."""
 
         def job(found: _Connection) -> Sequence[Place]:
-            rows = found.db.execute(
-                "SELECT files.chain, files.number, start, later.number, close_start FROM rows INDEXED BY by_fetch"
-                " JOIN files ON files.id = file LEFT JOIN files AS later ON later.id = close_file"
-                " WHERE fetch_id = ? AND fetch_id > '' ORDER BY rows.time, rows.number LIMIT ?",
-                [fetch_id, max(0, limit)],
-            ).fetchall()
-            places = []
-            for chain, file, start, close_file, close_start in rows:
-                places.append(Place(chain, file, start))
-                if close_file is not None:
-                    places.append(Place(chain, close_file, close_start))
-            return places[:limit]
+            number = found.number("chain", chain)
+            condition = "INDEXED BY by_line {} WHERE rows.chain = ? AND seq = ?"
+            return _find_places(found, condition, [number, seq], MAX_LIMIT)
 
         return await self._ask(job)
 
@@ -237,6 +233,22 @@ def _read_row(found: _Connection, row: Sequence[object]) -> Row:
     number, when, chain, seq, kind, agent, host, verdict, rule, method, *rest = row
     words = (found.text(one) for one in (kind, agent, host, verdict, rule, method))  # type: ignore[arg-type]
     return Row(number, when, found.text(chain), seq, *words, *rest)  # type: ignore[arg-type]
+
+
+def _find_places(found: _Connection, condition: str, values: list[object], limit: int) -> Sequence[Place]:
+    """condition: what stands behind FROM rows, with a place for the joins."""
+    joins = "JOIN files ON files.id = file LEFT JOIN files AS later ON later.id = close_file"
+    rows = found.db.execute(
+        "SELECT files.chain, files.number, start, later.number, close_start FROM rows "  # noqa: S608 (ours)
+        f"{condition.format(joins)} ORDER BY rows.time, rows.number LIMIT ?",
+        [*values, max(0, limit)],
+    ).fetchall()
+    places = []
+    for chain, file, start, close_file, close_start in rows:
+        places.append(Place(chain, file, start))
+        if close_file is not None:
+            places.append(Place(chain, close_file, close_start))
+    return places[:limit]
 
 
 def _look_up(found: _Connection, wanted: Filter) -> Wanted | None:

@@ -46,7 +46,7 @@ def render_story(explanation: Explanation, loaded: LoadedConfig | None) -> str:
         ("profile", _profile(explanation, loaded)),
         ("asked", _asked(story)),
     ]
-    parts = [f"{escape_text(story.fetch_id)}: {escape_text(_ending(story))}", _columns(head)]
+    parts = [f"{escape_text(story.fetch_id)}: {escape_text(describe_ending(story))}", _columns(head)]
     parts += [_render_hop(hop) for hop in story.hops]
     if story.fetch is not None:
         parts.append(_columns(_fetch_rows(story.fetch)))
@@ -101,7 +101,8 @@ def render_json(explanation: Explanation) -> str:
 # ---------------------------------------------------------------------------------------------------- parts
 
 
-def _ending(story: Story) -> str:
+def describe_ending(story: Story) -> str:
+    """How a fetch ended, in a few words."""
     if story.stopped is not None:
         begun = "let through, then refused" if story.stopped.close is not None else "refused"
         return f"{begun} by rule {story.rule or 'unknown'}"
@@ -282,6 +283,7 @@ def _toml_line(change: Change) -> str:
 
 
 def remedy_document(remedy: Remedy | None) -> Mapping[str, object] | None:
+    """What would allow a fetch, as JSON can say it."""
     if remedy is None:
         return None
     return {

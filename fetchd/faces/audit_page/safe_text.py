@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 MAX_SHOWN: Final = 2_200
 """Log lines cut their texts at 2,048 characters."""
+MAX_LINE: Final = 20_000
 
 
 def is_plain(character: str) -> bool:
@@ -24,21 +25,28 @@ _INVISIBLE: Final = frozenset(
 """Printable by category, and nothing to see all the same: fillers, and selectors of variants."""
 
 
-def show(text: object) -> Markup:
-    """As HTML, apart from its surroundings in direction (bdi)."""
+def show(text: object, most: int = MAX_SHOWN) -> Markup:
+    """As HTML, apart from its surroundings in direction (bdi). most: characters."""
     whole = str(text)
+    if not whole:
+        return Markup("")
     parts: list[Markup] = []
     plain = ""
-    for character in whole[:MAX_SHOWN]:
+    for character in whole[:most]:
         if is_plain(character):
             plain += character
             continue
         parts.append(escape(plain) + Markup('<span class="hidden-char">{}</span>').format(_name(character)))
         plain = ""
     parts.append(escape(plain))
-    if len(whole) > MAX_SHOWN:
+    if len(whole) > most:
         parts.append(Markup("…"))
     return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
+
+
+def show_long(text: object) -> Markup:
+    """A whole line of the log."""
+    return show(text, MAX_LINE)
 
 
 def show_plain(text: object) -> str:

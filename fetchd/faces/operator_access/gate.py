@@ -25,8 +25,6 @@ OPEN: Final = frozenset({HEALTH_PATH, READY_PATH, SIGN_IN_PATH, RELOAD_PATH, LIN
 """Reload and link want the control secret."""
 SIGNED: Final = "fetchd.signed"
 """Key of an ASGI scope: the Signed."""
-UNASKED: Final = frozenset({"/live"})
-"""What a page asks by itself: it does not keep a session in use."""
 CHALLENGE: Final = 'Bearer realm="fetchd operator"'
 MAX_NEXT: Final = 2_000
 
@@ -47,7 +45,7 @@ class Gate:
         if scope["method"] not in ("GET", "HEAD") and not _is_same_origin(scope):
             await _answer(send, 403, "requests from other web pages are refused")
             return
-        found = await self._access.identify(scope, use=path not in UNASKED)
+        found = await self._access.identify(scope, use=not _is_unasked(scope))
         if isinstance(found, Signed):
             await self._app({**scope, SIGNED: found}, receive, send)
         elif found.wait:
@@ -63,6 +61,11 @@ def _is_same_origin(scope: Scope) -> bool:
     """Browsers say where a request comes from (Fetch metadata); what says nothing is no page of another site."""
     said = [value for name, value in scope["headers"] if name == b"sec-fetch-site"]
     return all(value in (b"same-origin", b"none") for value in said)
+
+
+def _is_unasked(scope: Scope) -> bool:
+    """Whether a page's script asks: that does not keep a session in use. Browsers say so (Fetch metadata)."""
+    return any(name == b"sec-fetch-dest" and value == b"empty" for name, value in scope["headers"])
 
 
 def _is_browser(scope: Scope) -> bool:

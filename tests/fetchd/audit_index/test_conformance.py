@@ -124,6 +124,9 @@ async def test_the_lines_of_a_fetch_are_found(index: AuditIndex) -> None:
     places = await index.places("f1")
     assert [(one.chain, one.file) for one in places if one.chain != "odd"] == [("gateway-0", 1)] * 2
     assert await index.places("nothing") == []
+    (row,) = await index.find(Filter(fetch_id="f1", kind="hop", agent="bot"))
+    assert await index.line_places(row.chain, row.seq) == [one for one in places if one.chain != "odd"]
+    assert await index.line_places("nothing", 1) == await index.line_places("gateway-0", 2**62) == []
 
 
 words = st.sampled_from(

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from fetchd.audit_index.reading import SqliteAuditIndex
+from fetchd.faces.audit_page.parts import PageParts
 from fetchd.faces.audit_page.routes import make_pages
+from fetchd.faces.audit_page.verifying import Verification, Verifier
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
 from fetchd.health import Readiness
 from fetchd.serving import listen_on, serving
+from fetchd.store import StoredRead
 from proxy_addons.policy.agents import digest_token
+from proxy_addons.policy.config import Config, parse_config
+from tests.fetchd.audit_index.kit import fill
 from tests.kit.sync import PATIENCE
 
 TOKEN = "fetchd-operator.0123456789abcdef0123456789abcdef"
@@ -33,15 +41,33 @@ class Clock:
         return self.now
 
 
+NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+"""A while after the log of the tests was written."""
+
+
 @dataclass
 class Site:
-    """tokens: what signs in; may be changed."""
+    """tokens: what signs in; may be changed. folder: of the log (`audit`) and its index."""
 
     origin: str
     access: Access
     clock: Clock
+    folder: Path
+    verifications: list[Verification]
     tokens: set[str] = field(default_factory=set)
     port: int = 0
+    now: datetime = NOW
+    reads: dict[str, StoredRead] = field(default_factory=dict)
+    config: Config = field(default_factory=lambda: parse_config({}, source="test"))
+    index_problem: str | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "audit"
+
+    def index(self) -> None:
+        """Takes in what the log has by now."""
+        fill(self.log, self.folder / "index.db")
 
     @asynccontextmanager
     async def browser(self, **options: Any) -> AsyncIterator[Browser]:
@@ -77,19 +103,47 @@ def hidden_fields(page: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_site(
-    make: Callable[[Access], Any] = lambda access: make_pages(access, CONTROL),
-) -> AsyncIterator[Site]:
-    """Served until the context ends."""
+async def open_site(folder: Path) -> AsyncIterator[Site]:
+    """Served until the context ends, over the log of `folder`, which `Site.index` takes in."""
 
     async def check_ready() -> Readiness:
         return Readiness()
+
+    async def find_read(fetch_id: str) -> StoredRead | None:
+        return site.reads.get(fetch_id)
+
+    async def verify() -> Verification:
+        return site.verifications[-1]
 
     clock = Clock()
     tokens = {digest_token(TOKEN)}
     listening = listen_on("operator", "127.0.0.1", 0)
     port = listening.getsockname()[1]
     access = Access(lambda: frozenset(tokens), port=port, secure=False, clock=clock)
-    app = make_operator_app(check_ready, access=access, control_secret=CONTROL, pages=make(access))
+    whole = Verification(NOW, True, ({**CHAIN},))
+    site = Site(f"http://127.0.0.1:{port}", access, clock, folder, [whole], tokens, port)
+    index = SqliteAuditIndex(folder / "index.db")
+    parts = PageParts(
+        index=index,
+        log=site.log,
+        verifier=Verifier(verify, lambda: site.now),
+        find_read=find_read,
+        config=lambda: site.config,
+        index_problem=lambda: site.index_problem,
+        now=lambda: site.now,
+    )
+    app = make_operator_app(
+        check_ready, access=access, control_secret=CONTROL, pages=make_pages(access, CONTROL, parts)
+    )
+    site.log.mkdir(exist_ok=True)
+    site.index()
     async with serving(app, listening):
-        yield Site(f"http://127.0.0.1:{port}", access, clock, tokens, port)
+        yield site
+    index.close()
+
+
+CHAIN = {
+    "chain": "gateway-0", "ok": True, "files": 1, "lines": 12, "first_time": "2026-01-01T00:00:07.000000Z",
+    "last_time": "2026-01-01T00:03:00.000000Z", "head": "12:" + "a" * 64, "unsigned": 0, "finding_count": 0,
+    "findings": [],
+}  # fmt: skip

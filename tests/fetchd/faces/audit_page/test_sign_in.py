@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,8 +21,8 @@ NONE: frozenset[str] = frozenset()
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    async with open_site() as found:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(tmp_path) as found:
         yield found
 
 

@@ -1,0 +1,112 @@
+"""Everything about one fetch, or about one line.
+
+GET /fetch/ID             its hops as a timeline and written out, the daemon's line, receipt, what would allow it
+GET /line?chain=&seq=     a line as it stands in the log
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fetchd.audit_index.interface import IndexUnavailableError
+from fetchd.audit_index.lines import load_places
+from fetchd.errors import StoreError
+from fetchd.faces.why_text import describe_ending
+from fetchd.store import StoredRead
+from fetchd.why import explain
+from proxy_addons.audit.reader import LogLine
+from proxy_addons.audit.story import tell_story
+
+from .parts import PageParts
+from .timeline import draw_timeline, tell_hop
+from .views import Views
+
+MAX_LINES: Final = 200
+"""Lines of one fetch that a page writes out; ours have a dozen."""
+_HOP_KINDS: Final = ("decision", "close")
+_UNWANTED: Final = frozenset({"prev", "hash"})
+
+
+class Details:
+    """The routes."""
+
+    def __init__(self, parts: PageParts, views: Views) -> None:
+        self._parts: Final = parts
+        self._views: Final = views
+
+    async def show_fetch(self, request: Request) -> Response:
+        """One fetch."""
+        fetch_id = request.path_params["fetch_id"]
+        try:
+            places = await self._parts.index.places(fetch_id, MAX_LINES)
+            lines = await asyncio.to_thread(load_places, self._parts.log, places)
+        except IndexUnavailableError as error:
+            return await self._views.error(request, 503, str(error))
+        except OSError as error:
+            return await self._views.error(request, 503, f"the log cannot be read: {error.strerror}")
+        lines = [line for line in lines if line.text("fetch_id") == fetch_id]
+        if not lines:
+            return await self._views.error(request, 404, f"no fetch {fetch_id} in the log")
+        values = await asyncio.to_thread(self._tell, fetch_id, lines)
+        read, problem = await self._find_read(fetch_id)
+        return await self._views.page(
+            request,
+            "fetch.html",
+            fetch_id=fetch_id,
+            cut=len(places) >= MAX_LINES,
+            read=read,
+            receipt=json.dumps(json.loads(read.receipt), indent=2) if read and read.receipt else None,
+            read_problem=problem,
+            **values,
+        )
+
+    async def show_line(self, request: Request) -> Response:
+        """One row that has no fetch."""
+        chain, seq = request.query_params.get("chain", ""), request.query_params.get("seq", "")
+        if not (seq.isascii() and seq.isdigit() and len(seq) <= 18) or len(chain) > 128:
+            return await self._views.error(request, 400, "write chain and seq of a line")
+        try:
+            places = await self._parts.index.line_places(chain, int(seq))
+            lines = await asyncio.to_thread(load_places, self._parts.log, places)
+        except IndexUnavailableError as error:
+            return await self._views.error(request, 503, str(error))
+        except OSError as error:
+            return await self._views.error(request, 503, f"the log cannot be read: {error.strerror}")
+        if not lines:
+            return await self._views.error(request, 404, f"no line {seq} of chain {chain} in the index")
+        tables = [_table(line) for line in lines[:MAX_LINES]]
+        return await self._views.page(request, "line.html", chain=chain, seq=seq, lines=tables)
+
+    def _tell(self, fetch_id: str, lines: list[LogLine]) -> Mapping[str, Any]:
+        story = tell_story(fetch_id, lines)
+        explanation = explain(story, self._parts.config())
+        return {
+            "ending": describe_ending(story),
+            "first": story.first,
+            "explanation": explanation,
+            "timeline": draw_timeline(story),
+            "hops": [tell_hop(hop) for hop in story.hops],
+            "others": [_table(line) for line in lines if line.text("kind") not in _HOP_KINDS],
+            "raw": [line.raw[:20_000].decode("latin-1") for line in lines],
+        }
+
+    async def _find_read(self, fetch_id: str) -> tuple[StoredRead | None, str]:
+        try:
+            return await self._parts.find_read(fetch_id), ""
+        except StoreError as error:
+            return None, str(error)
+
+
+def _table(line: LogLine) -> Mapping[str, Any]:
+    """A line of any kind: its members in order, as text."""
+    members = [
+        (name[:128], value if isinstance(value, str) else json.dumps(value)[:4_000])
+        for name, value in line.members.items()
+        if name not in _UNWANTED and value is not None
+    ]
+    kind = line.text("kind") or "unreadable"
+    return {"kind": kind, "members": members or [("line", line.raw[:4_000].decode("latin-1"))]}
