@@ -10,6 +10,7 @@ import dns.message
 import dns.rdatatype
 import pytest
 
+from benchmarks.audit_index import measure_index
 from benchmarks.cpu import read_cpu_seconds
 from benchmarks.load import Job, Shape, parse_job
 from benchmarks.micro import ADDRESSES, URLS, time_functions
@@ -138,3 +139,9 @@ def test_a_call_of_a_model_is_measured_in_each_way() -> None:
 
     assert [row.size for row in rows] == list(SIZES)
     assert all(set(row.ms) == set(WAYS) and min(row.ms.values()) > 0 for row in rows)
+async def test_the_index_of_a_log_is_made_and_asked():
+    figures = await measure_index(3_000, 2)
+
+    assert figures.lines == 3_000 and figures.index_bytes > 0 < figures.seconds
+    assert len(figures.questions) == 19
+    assert all(row.most_ms > 0 for row in figures.questions)
