@@ -139,6 +139,8 @@ def test_a_call_of_a_model_is_measured_in_each_way() -> None:
 
     assert [row.size for row in rows] == list(SIZES)
     assert all(set(row.ms) == set(WAYS) and min(row.ms.values()) > 0 for row in rows)
+
+
 async def test_the_index_of_a_log_is_made_and_asked():
     figures = await measure_index(3_000, 2)
 
