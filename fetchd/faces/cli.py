@@ -39,6 +39,14 @@ COMMANDS: Mapping[str, LazyCommand] = MappingProxyType(
         ),
         "search": LazyCommand("fetchd.faces.search_cli", "search", "Search the web, as web_search does."),
         "index": LazyCommand("fetchd.faces.index_cli", "group", "See and clear what searches here find."),
+        "ask": LazyCommand(
+            "fetchd.faces.ask_cli", "ask", "Ask a vendor's model that searches the web for its answer."
+        ),
+        "runs": LazyCommand("fetchd.faces.runs_cli", "runs", "List what was asked with ask."),
+        "citations": LazyCommand(
+            "fetchd.faces.runs_cli", "citations", "List a run's citations, and read whether they hold."
+        ),
+        "usage": LazyCommand("fetchd.faces.runs_cli", "usage", "Say what a run was charged for."),
         "extract": LazyCommand("fetchd.faces.extract_cli", "extract", "Print a saved page as markdown."),
         "mcp": LazyCommand("fetchd.faces.mcp_cli", "mcp", "Serve the tools over MCP on standard input."),
         "tools": LazyCommand("fetchd.faces.tools_cli", "tools", "Print the definitions of the tools."),

@@ -55,7 +55,7 @@ from .config_search import (
     ProviderNeeds,
     SearchProviderName,
 )
-from .limits import DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile, WebTools
+from .limits import ASK, DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile, WebTools
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
 from .vendors.dialects import Vendor
 from .vendors.endpoints import DEFAULT_HOSTS
@@ -595,7 +595,7 @@ LIMITS: tuple[Key, ...] = (
     ),
     _limit(
         "tools",
-        some_of(*TOOLS, least=0),
+        some_of(*TOOLS, ASK, least=0),
         '["web_fetch"]',
         Tighten.FEWER,
         "The daemon's tools that agents may call.",

@@ -33,7 +33,10 @@ MAX_HEAD_BYTES = 64 << 10
 
 
 TOOLS = ("web_fetch", "page_read", "web_search")
-"""The tools of the daemon that a profile may list."""
+"""The tools of the daemon that every profile has unless it says otherwise."""
+
+ASK = "ask"
+"""Completions on the operator's key: a profile has it only where it says so."""
 
 
 class Mode(StrEnum):

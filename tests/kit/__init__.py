@@ -15,7 +15,9 @@
     client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2
     listener  CountingListener (how many connects reached this address?) and BlackHole (connects never finish)
     ports     free ports, also one port free on several addresses
+    vendors   vendors of models as routes for Origin
     vendor_answers   what vendors of completions answer that ran web tools, whole and as streams
+    vendor_server    one that answers so
     corpora   where the public conformance data lies
     tools     outside programs a test needs: missing is a skip line, or a failure where required
     sync      Gate, Watch and LoopThread: waiting for facts, never for time
