@@ -148,7 +148,7 @@ async def installation(
         await stack.enter_async_context(serving(tools_app, tools_socket, context))
         calls: Calls = tools_app.state.calls
         observed = observe(
-            meters, gateway, log, parts.store, calls.turns, gateway.listeners, tools, state.ca_expires
+            meters, gateway, log, parts.store, calls, gateway.listeners, tools, state.ca_expires
         )
         await stack.enter_async_context(
             _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")

@@ -7,13 +7,13 @@ from functools import partial
 from proxy_addons.audit import AuditLog
 from proxy_addons.policy import metrics
 
+from .faces.calls import Calls
 from .gateway_process import reachable_host
 from .health import Health
 from .metrics.collecting import Collecting, NumberedGateway
 from .metrics.daemon import DaemonMeters
 from .serving import accepts
 from .store import PageStore
-from .turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def observe(
     gateway: NumberedGateway,
     log: AuditLog,
     store: PageStore,
-    turns: Turns,
+    calls: Calls,
     listeners: Iterable[tuple[str, int, str]],
     tools: tuple[str, int],
     ca_expires: str,
@@ -37,7 +37,8 @@ def observe(
     """Have the daemon's parts counted. log: the daemon's; listeners: the gateway's, with their ports in use."""
     log.observe(meters.take)
     meters.watch_authority(ca_expires)
-    watch = meters.tallies.watch
+    calls.on_search = meters.searched
+    watch, turns = meters.tallies.watch, calls.turns
     watch(metrics.CALLS_AT_WORK, lambda: turns.at_work)
     watch(metrics.CALLS_WAITING, lambda: turns.waiting)
     watch(metrics.CALLS_TURNED_AWAY, lambda: turns.turned_away)

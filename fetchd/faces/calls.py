@@ -1,5 +1,6 @@
 """Calls of the tools: so many at once, so many waiting, whichever face they came by, and none takes all (`turns`)."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from fetchd.fetch import FetchResult, WebFetch
 from fetchd.page_read import PageReader, ReadOutcome
 from fetchd.search.searching import SearchResult, WebSearch
 from fetchd.turns import BusyError, Turns
+from proxy_addons.audit import FetchOutcome
 from proxy_addons.policy.reading import DEFAULT_READ_BYTES
 
 __all__ = ("BusyError", "Calls", "ToolNotAllowedError", "require_tool")
@@ -54,6 +56,9 @@ class Calls:
         self._web_search: Final = web_search
         self._ceiling: Final = ceiling
         self._turns: Final = Turns(max_calls, max_waiting, share)
+        self.on_search: Callable[[FetchOutcome, float], None] | None = None
+        """Told how a call of web_search ended and in how many seconds, all providers together: the audit log has a
+        line for each provider that was asked."""
 
     async def web_fetch(
         self,
@@ -105,7 +110,14 @@ class Calls:
         if self._web_search is None:
             raise ToolNotAllowedError(WEB_SEARCH.name, caller.profile.name)
         async with self._turns.turn(caller.agent):
-            return await self._web_search.call(arguments, caller, progress)
+            outcome, began = FetchOutcome.ABORTED, time.monotonic()
+            try:
+                result = await self._web_search.call(arguments, caller, progress)
+                outcome = FetchOutcome.SUCCESS if result.failure is None else FetchOutcome.HARD
+                return result
+            finally:
+                if self.on_search is not None:
+                    self.on_search(outcome, time.monotonic() - began)
 
 
 def require_tool(tool: str, caller: Caller) -> None:

@@ -1,5 +1,8 @@
-"""What the daemon counts: calls of the tools, searches, work on pages. Calls and searches are counted as they are
-written to the audit log, so that log and metrics cannot tell different stories."""
+"""What the daemon counts: calls of the tools, searches, work on pages.
+
+Fetches, reads and what was asked of a provider are counted as they are written to the audit log, so that log and
+metrics cannot tell different stories.
+"""
 
 import platform
 import time
@@ -7,7 +10,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from proxy_addons.audit import FetchRecord, Record, SearchRecord
+from fetchd.core.tool_definitions import WEB_SEARCH
+from proxy_addons.audit import FetchOutcome, FetchRecord, Record, SearchRecord
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report, Tallies
 
@@ -42,6 +46,11 @@ class DaemonMeters:
             self._searches.add((record.provider, record.outcome))
             if record.ms is not None:
                 self._search_seconds.observe((record.provider,), record.ms / 1e3)
+
+    def searched(self, outcome: FetchOutcome, seconds: float) -> None:
+        """A call of web_search has ended."""
+        self._calls.add((WEB_SEARCH.name, outcome))
+        self._seconds.observe((WEB_SEARCH.name,), seconds)
 
     def extracted(self, outcome: str, seconds: float) -> None:
         """Work on a page has ended: done, late, or failed."""

@@ -6,7 +6,6 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,38 +173,10 @@ def test_a_reload_keeps_what_was_counted(world: World) -> None:
 # ---------------------------------------------------------------------------------------------- two workers
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> Iterator[World]:
-    with World(tmp_path, workers=2) as world:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with World(tmp_path_factory.mktemp("two"), workers=2) as world:
         yield world
-
-
-def test_a_killed_worker_takes_no_counter_with_it(two: World) -> None:
-    serve_until_both_have(two)
-    wait_until(
-        lambda: two.gateway.report(),
-        lambda told: sum(rows(told, "fetchd_hops_total").values()) == len(two.gateway.decisions()),
-        "all hops",
-    )
-    before = two.gateway.report()
-    assert (before["alive"], before["configured"]) == (2, 2)
-    assert len(rows(before, "fetchd_worker_resident_bytes")) == 2
-    victim = processes_of(two.gateway)[1]
-    with watched(victim) as descriptors:
-        os.kill(victim, signal.SIGKILL)
-        assert select.select(descriptors, [], [], PATIENCE)[0]
-    two.gateway.wait_event("restarted")
-    found = wait_until(two.gateway.report, lambda told: told["alive"] == 2, "two workers")
-    assert rows(found, "fetchd_worker_restarts_total") == {(): 1}
-    for name in ("fetchd_hops_total", "fetchd_audit_lines_total", "fetchd_worker_cpu_seconds_total"):
-        for key, value in rows(before, name).items():
-            assert rows(found, name)[key] >= value, (name, key)
-    send(two, Entry.ABSOLUTE_HTTPS, Ask())
-    wait_until(
-        lambda: sum(rows(two.gateway.report(), "fetchd_hops_total").values()),
-        lambda found: found == len(two.gateway.decisions()),
-        "one more hop",
-    )
 
 
 def test_a_worker_that_hangs_is_told_and_holds_nobody_up(two: World) -> None:
@@ -234,3 +205,31 @@ def test_numbers_may_be_asked_for_while_rules_are_replaced(two: World) -> None:
     assert two.gateway.reload(changed)["event"] == "reloaded"
     assert two.gateway.report()["alive"] == 2
     wait_lines(two.gateway, "event", 2, event="reload")
+
+
+def test_a_killed_worker_takes_no_counter_with_it(two: World) -> None:
+    serve_until_both_have(two)
+    wait_until(
+        lambda: two.gateway.report(),
+        lambda told: sum(rows(told, "fetchd_hops_total").values()) == len(two.gateway.decisions()),
+        "all hops",
+    )
+    before = two.gateway.report()
+    assert (before["alive"], before["configured"]) == (2, 2)
+    assert len(rows(before, "fetchd_worker_resident_bytes")) == 2
+    victim = processes_of(two.gateway)[1]
+    with watched(victim) as descriptors:
+        os.kill(victim, signal.SIGKILL)
+        assert select.select(descriptors, [], [], PATIENCE)[0]
+    two.gateway.wait_event("restarted")
+    found = wait_until(two.gateway.report, lambda told: told["alive"] == 2, "two workers")
+    assert rows(found, "fetchd_worker_restarts_total") == {(): 1}
+    for name in ("fetchd_hops_total", "fetchd_audit_lines_total", "fetchd_worker_cpu_seconds_total"):
+        for key, value in rows(before, name).items():
+            assert rows(found, name)[key] >= value, (name, key)
+    send(two, Entry.ABSOLUTE_HTTPS, Ask())
+    wait_until(
+        lambda: sum(rows(two.gateway.report(), "fetchd_hops_total").values()),
+        lambda found: found == len(two.gateway.decisions()),
+        "one more hop",
+    )

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy_addons.policy.metrics import METRICS
 from tests.e2e.conftest import Installed
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Stage, post_json
 from tests.e2e.test_clients import curl
 from tests.gateway.lines import wait_until
 from tests.kit import replies
@@ -125,3 +125,17 @@ def test_a_supervisor_that_hangs_is_not_ready_and_its_counters_stand(installed: 
     finally:
         os.kill(supervisor, signal.SIGCONT)
     wait_until(lambda: readiness(installed)[0], lambda status: status == 200, "ready again")
+
+
+def test_a_search_is_a_call_of_a_tool_and_of_a_provider(installed: Installed) -> None:
+    before = scrape(installed)
+    for arguments in ({"query": "words"}, {"query": ""}):
+        post_json(installed.up.tools, "/v1/tools/web_search", arguments)
+    found = scrape(installed)
+
+    def counted(name: str, **labels: str) -> float:
+        return value(found, name, **labels) - value(before, name, **labels)
+
+    assert counted("fetchd_searches_total", provider="local", outcome="success") == 1
+    assert counted("fetchd_tool_calls_total", tool="web_search", outcome="success") == 1
+    assert counted("fetchd_tool_calls_total", tool="web_search", outcome="hard") == 1

@@ -51,9 +51,11 @@ def test_searches_are_counted_by_provider() -> None:
             SearchRecord(**common, attempt=attempt + 1, provider=provider, outcome=outcome, ms=20.0)  # type: ignore[arg-type]
         )
     meters.take(SearchRecord(**common, attempt=0, outcome=FetchOutcome.HARD))  # type: ignore[arg-type]
+    meters.searched(FetchOutcome.SUCCESS, 0.04)
     report = meters.report()
     assert values(report, "fetchd_searches_total") == {("brave", "hard"): 1, ("local", "success"): 1}
     assert [row[0] for row in report["fetchd_search_seconds"]] == [["brave"], ["local"]]
+    assert values(report, "fetchd_tool_calls_total") == {("web_search", "success"): 1}
 
 
 def test_when_the_authority_expires_and_what_runs() -> None:
