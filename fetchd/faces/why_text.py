@@ -18,7 +18,7 @@ from fetchd.why import (
     tls_facts,
 )
 from proxy_addons.audit.reader import LogLine
-from proxy_addons.audit.rows import describe_search
+from proxy_addons.audit.rows import describe_search, describe_web
 from proxy_addons.audit.story import HopStory, Story
 from proxy_addons.policy.remedies import Change, Reach, Remedy
 
@@ -50,6 +50,7 @@ def render_story(explanation: Explanation, loaded: LoadedConfig | None) -> str:
     parts += [_render_hop(hop) for hop in story.hops]
     if story.fetch is not None:
         parts.append(_columns(_fetch_rows(story.fetch)))
+    parts += [_columns([("web tools", describe_web(line))]) for line in story.webs]
     parts += [_columns(_search_rows(line)) for line in story.searches]
     if story.omitted:
         parts.append(f"{story.omitted} further lines of it are left out")
@@ -89,6 +90,7 @@ def render_json(explanation: Explanation) -> str:
         "rule": story.rule,
         "hops": [{"decision": _members(hop.decision), "close": _members(hop.close)} for hop in story.hops],
         "fetch": _members(story.fetch),
+        "web": [_members(line) for line in story.webs],
         "searches": [_members(line) for line in story.searches],
         "omitted_lines": story.omitted,
         "hypothetical": explanation.hypothetical,

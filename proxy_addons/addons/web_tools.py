@@ -51,7 +51,8 @@ class WebTools:
 
     def __init__(self, rules: CurrentRules) -> None:
         self._rules = rules
-        self._kept = 0
+        self.kept_bytes = 0
+        """Of all bodies, at this moment."""
         self._turn = asyncio.Lock()
 
     # --- requests --------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class WebTools:
         if declared is not None and declared > max(limit, 0) and hop.profile.request_body:
             hop.refuse(_too_long(hop, limit))
             return
-        call.kept = _Room(self, hop, limit)
+        call.kept = Room(self, hop, limit)
 
     def request(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """The body is whole: judge it."""
@@ -168,18 +169,18 @@ class WebTools:
 
     def take_room(self, size: int) -> bool:
         """Room for so many bytes more, of all that this worker keeps."""
-        if self._kept + size > ALL_KEPT_BYTES:
+        if self.kept_bytes + size > ALL_KEPT_BYTES:
             return False
-        self._kept += size
+        self.kept_bytes += size
         return True
 
     def give_room(self, size: int) -> None:
         """They are not kept any more."""
-        self._kept -= size
+        self.kept_bytes -= size
 
 
-class _Room:
-    """Implements `hops.KeptBody`."""
+class Room:
+    """For one body. Implements `hops.KeptBody`."""
 
     def __init__(self, owner: WebTools, hop: Hop, limit: int) -> None:
         self._owner, self._hop, self._limit = owner, hop, limit

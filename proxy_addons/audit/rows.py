@@ -161,6 +161,8 @@ def _target(line: LogLine) -> str:
         return ": ".join(part for part in (describe_search(line), line.text("query")) if part)
     if kind == LineKind.ASK:
         return describe_ask(line)
+    if kind == LineKind.WEB:
+        return describe_web(line)
     if kind == LineKind.CLOSE:
         return f"(hop {_text(line.number('hop'))} of {line.text('fetch_id') or 'unknown'})"
     return line.text("url") or "" if kind else line.raw[:200].decode("latin-1")
@@ -182,6 +184,29 @@ def describe_ask(line: LogLine) -> str:
     what = f"step {step}" if step else "ended"
     ended = "" if step else f": {line.text('stop') or 'unknown'}"
     return f"run {line.text('run_id') or 'unknown'} {what}, {line.text('provider') or 'unknown'}{ended}"
+
+
+def describe_web(line: LogLine) -> str:
+    """What a vendor of models said of the web tools that it ran for an agent."""
+    parts = [f"{line.text('vendor') or 'unknown'} {line.text('endpoint') or ''}".rstrip()]
+    if line.members.get("narrowed") is True:
+        parts.append("narrowed")
+    calls = _objects(line.members.get("calls"))
+    if calls:
+        failed = [str(one["error"]) for one in calls if isinstance(one.get("error"), str)]
+        parts.append(f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} of web tools")
+        parts += [f"failed: {', '.join(failed)}"] if failed else []
+    cited = _objects(line.members.get("citations"))
+    if cited:
+        outside = sum(one.get("within_profile") is False for one in cited)
+        parts.append(f"{len(cited)} cited" + (f" ({outside} outside the profile)" if outside else ""))
+    if line.members.get("paused") is True:
+        parts.append("paused")
+    return ", ".join(parts)
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _seq(line: LogLine) -> int:

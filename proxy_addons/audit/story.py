@@ -64,6 +64,8 @@ class Story:
     fetch: LogLine | None
     lines: tuple[LogLine, ...]
     omitted: int = 0
+    webs: tuple[LogLine, ...] = ()
+    """What vendors of models said of the web tools that they ran in it."""
     searches: tuple[LogLine, ...] = ()
     """Of a search: a line for each provider that was asked."""
 
@@ -158,7 +160,8 @@ def tell_story(fetch_id: str, lines: list[LogLine], omitted: int = 0) -> Story:
     fetch = next((line for line in reversed(lines) if line.text("kind") == LineKind.FETCH), None)
     searches = [line for line in lines if line.text("kind") == LineKind.SEARCH]
     searches.sort(key=lambda line: line.number("attempt") or 0)
-    return Story(fetch_id, tuple(hops), fetch, tuple(lines), omitted, tuple(searches))
+    webs = tuple(line for line in lines if line.text("kind") == LineKind.WEB)
+    return Story(fetch_id, tuple(hops), fetch, tuple(lines), omitted, webs, tuple(searches))
 
 
 def _is_stop(line: LogLine) -> bool:

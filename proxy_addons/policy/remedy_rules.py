@@ -18,7 +18,7 @@ from .config_addresses import parse_plain_address
 from .config_forms import FormError
 from .config_schema import PROFILE_TABLE, TABLES
 from .hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
-from .limits import MAX_REDIRECTS, MIB, Mode, Profile
+from .limits import MAX_REDIRECTS, MIB, Mode, Profile, WebTools
 from .targets import Target
 from .verdicts import Rule
 
@@ -248,6 +248,15 @@ def _request_cap(question: Question, profile: Profile) -> Draft:
     )
 
 
+def _web_tool(question: Question, profile: Profile) -> Draft:
+    return Draft(
+        Reach.PROFILE,
+        "the message says what to write instead; to let such calls of models through unread",
+        {"web_tools": WebTools.PASS},
+        ("what a vendor of models searches and fetches is then held to nothing of this profile",),
+    )
+
+
 def _byte_cap(question: Question, profile: Profile) -> Draft:
     cap: int | None = _double(profile.byte_cap, "byte_cap")
     while cap is not None and cap <= (question.decoded_bytes or 0):
@@ -354,11 +363,7 @@ REMEDIES: Mapping[Rule, _Row] = MappingProxyType(
             "a budget of the profile is spent: wait, or raise the one the message names (requests_per_minute,"
             " bytes_per_day or concurrent_hops)"
         ),
-        Rule.WEB_TOOL: _elsewhere(
-            "the call to a vendor of models asked for what reaches the web there, and could not be held to the"
-            ' profile: the message says what to write instead; web_tools = "pass" in the profile lets everything'
-            " through unread"
-        ),
+        Rule.WEB_TOOL: _web_tool,
         Rule.INTERNAL: _elsewhere("a fault of the gateway's own, refused to be safe; its log says more"),
         Rule.AUDIT_UNAVAILABLE: _elsewhere(
             "nothing passes while the audit log cannot be written: make room in the state directory"

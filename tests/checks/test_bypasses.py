@@ -1,4 +1,4 @@
-"""docs/bypasses.md and docs/mitmproxy-holes.md keep their word: every number has a row, every test named is there."""
+"""docs/bypasses.md, docs/mitmproxy-holes.md and docs/web-tools.md keep their word: every number has a row, every test named is there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.kit.corpora import REPOSITORY
 
 BYPASSES = REPOSITORY / "docs" / "bypasses.md"
 HOLES = REPOSITORY / "docs" / "mitmproxy-holes.md"
+WEB_TOOLS = REPOSITORY / "docs" / "web-tools.md"
 CASES = range(1, 53)
 PROVED_HOLES = [f"N{number}" for number in range(1, 17)]
 TEST_NAME = re.compile(r"`(test_\w+)(?:\[[^`]*\])?`")
@@ -52,7 +53,7 @@ def test_no_row_has_another_number() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("path", [BYPASSES, HOLES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [BYPASSES, HOLES, WEB_TOOLS], ids=lambda path: path.name)
 def test_each_test_named_is_there(path: Path) -> None:
     text = path.read_text("utf-8")
     assert sorted(set(TEST_NAME.findall(text)) - names_of_tests()) == []

@@ -3,4 +3,11 @@
 Pure, as all of `policy`; the gateway holds agents' own calls to these tables, the daemon renders its own by them.
 
     dialects    what each shape of asking for the web can say
+    endpoints   which requests to a vendor's host carry a model's request; its hosts
+    tools       what such a request may hold: members, tools, models
+    holding     a request under a profile: what may leave, or why nothing does
+    narrowing   one web tool's entry      domains   host rules and lists to one list      sources   addresses to fetch
+    json_text   JSON read strictly, changed without touching the rest
+    errors      a refusal in the vendor's words
+    answers     what an answer says of the web tools that were run, read as it passes
 """

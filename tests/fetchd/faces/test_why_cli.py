@@ -25,7 +25,7 @@ from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.wire import policy_name
 from tests.kit.toml import write_toml
 from tests.proxy_addons.audit.kit import close, decision, open_log
-from tests.proxy_addons.audit.test_record import SEARCH
+from tests.proxy_addons.audit.test_record import SEARCH, WEB
 from tests.proxy_addons.audit.test_story import fetch_line
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\r\n[red]x[/red]"
@@ -392,6 +392,20 @@ def test_a_long_list_is_shown_by_what_is_new(place: Place) -> None:
     assert '  allow_hosts = [..., "docs.rs"]\n' in result.stdout
     assert "note: ... stands for the entries that are there already" in result.stdout
     assert len(place.remedy()["set"]["allow_hosts"]) == 101
+
+
+# ------------------------------------------------------------------------------------------------ web tools
+
+
+def test_the_story_of_a_call_to_a_model_says_what_its_vendor_searched(place: Place) -> None:
+    seq = place.decide()
+    place.log.append(close(seq))
+    place.log.append(replace(WEB, decision=seq, calls=[("web_search", "unavailable", True)]))
+    result = place.run("f1")
+
+    assert "web tools   anthropic messages, 1 call of web tools, failed: unavailable" in result.stdout
+    (line,) = json.loads(place.run("f1", "--json").stdout)["web"]
+    assert line["calls"] == [{"tool": "web_search", "error": "unavailable", "ended": True}]
 
 
 # ------------------------------------------------------------------------------------------------- searches

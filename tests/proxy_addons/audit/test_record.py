@@ -22,6 +22,7 @@ from proxy_addons.audit import (
     Record,
     SearchRecord,
     TlsFacts,
+    WebRecord,
 )
 from proxy_addons.audit.record import MAX_ADDRESSES, render_members
 from proxy_addons.audit.redaction import MAX_TEXT, strip_message, strip_url
@@ -45,6 +46,15 @@ SEARCH = SearchRecord(
     attempt=1,
     outcome=FetchOutcome.SUCCESS,
 )
+WEB = WebRecord(
+    decision=3,
+    agent="bot",
+    fetch_id="f1",
+    hop=0,
+    vendor="anthropic",
+    endpoint="messages",
+    web_tools="enforce",
+)
 MEMBERS: dict[str, tuple[Record, str]] = {
     "decision": (
         decision(),
@@ -65,6 +75,11 @@ MEMBERS: dict[str, tuple[Record, str]] = {
         SEARCH,
         """tool agent profile policy fetch_id attempt provider query query_digest count freshness country search_lang
         safesearch include_domains exclude_domains outcome failure detail rows dropped credits text_sha256 ms""",
+    ),
+    "web": (
+        WEB,
+        """decision agent fetch_id hop vendor endpoint web_tools declared narrowed calls citations omitted
+        search_requests fetch_requests input_tokens output_tokens stop paused complete""",
     ),
     "event": (event(), "event detail facts"),
 }

@@ -14,7 +14,7 @@ from proxy_addons.audit import rows as rows_module
 from proxy_addons.audit.reader import LogLine, parse_log_line, read_all
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
 from tests.proxy_addons.audit.kit import close, decision, event, open_log
-from tests.proxy_addons.audit.test_record import SEARCH
+from tests.proxy_addons.audit.test_record import SEARCH, WEB
 
 
 def lines_of(directory: Path, *records: Any) -> list[LogLine]:
@@ -178,3 +178,34 @@ def test_a_search_is_a_row(tmp_path: Path, join: Join, facts: dict[str, Any], sh
     assert (row.kind, row.method, row.ms) == ("search", "web_search", 2.0)
     assert (row.target, row.verdict, row.rule) == shown
     assert row.refused == (row.verdict == "hard")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        pytest.param({}, "anthropic messages", id="nothing said"),
+        pytest.param(
+            {
+                "narrowed": True,
+                "calls": [("web_search", None, True)],
+                "citations": [("https://a.example/?q", True)],
+            },
+            "anthropic messages, narrowed, 1 call of web tools, 1 cited",
+            id="a search",
+        ),
+        pytest.param(
+            {
+                "calls": [("web_search", "unavailable", True), ("web_fetch", None, False)],
+                "citations": [("https://a.example/", True), ("https://b.example/", False)],
+                "paused": True,
+            },
+            "anthropic messages, 2 calls of web tools, failed: unavailable, 2 cited (1 outside the profile), paused",
+            id="a failed one, a leak and a pause",
+        ),
+    ],
+)
+def test_what_a_vendor_said_is_a_row(tmp_path: Path, join: Join, facts: dict[str, Any], shown: str) -> None:
+    (row,) = join(lines_of(tmp_path, replace(WEB, **facts)))
+
+    assert (row.kind, row.method, row.agent, row.target) == ("web", "web", "bot", shown)

@@ -104,7 +104,6 @@ ELSEWHERE = {
     Rule.UPSTREAM: "the origin failed",
     Rule.IDENTITY: "fetchd agent add",
     Rule.BUDGET: "requests_per_minute",
-    Rule.WEB_TOOL: 'web_tools = "pass"',
     Rule.INTERNAL: "a fault of the gateway's own",
     Rule.AUDIT_UNAVAILABLE: "make room",
     Rule.DNS_FAILED: "nameservers of [dns]",
@@ -398,6 +397,9 @@ RAISED: dict[str, tuple[Question, dict[str, Any], list[str]]] = {
     "a body over the cap": (
         Question(Rule.REQUEST_CAP), {"request_body": True, "request_cap": 1000},
         ["request_body = true", "request_cap = 2000"],
+    ),
+    "a web tool that cannot be held": (
+        Question(Rule.WEB_TOOL), {"request_body": True, "request_cap": 1000}, ['web_tools = "pass"'],
     ),
     "an answer over the cap": (Question(Rule.BYTE_CAP), {"byte_cap": 1000}, ["byte_cap = 2000"]),
     "one that had come further than twice the cap": (
