@@ -1,4 +1,4 @@
-"""docs/bypasses.md, docs/mitmproxy-holes.md and docs/web-tools.md keep their word: every number has a row, every test named is there."""
+"""The pages that name tests keep their word: every number has a row, every test named is there."""
 
 from __future__ import annotations
 
