@@ -105,7 +105,7 @@ class HttpChannel:
         finally:
             if chunks is not None:
                 await chunks.aclose()  # or an unread one is left to the garbage collector
-            await response.aclose()
+            await _release(response)
 
     async def aclose(self) -> None:
         """Close every connection, also those with a request under way."""
@@ -168,6 +168,19 @@ def _codings(fields: Iterable[tuple[str, str]]) -> tuple[Coding, ...]:
     if not CODINGS.issuperset(codings):
         raise ChannelError("the answer has a content coding that was not asked for")
     return codings
+
+
+async def _release(response: httpcore.Response) -> None:
+    """Give the connection back, unless bytes that nobody asked for came with the answer: the next request would take
+    them for its own.
+
+    The client keeps them where only its own parts look; should those be called otherwise, no connection is kept.
+    """
+    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
+    state = getattr(connection, "_h11_state", None)
+    if connection is not None and (state is None or state.trailing_data[0]):
+        await connection.aclose()
+    await response.aclose()
 
 
 async def _read_chunks(response: httpcore.Response, codings: tuple[Coding, ...]) -> AsyncGenerator[bytes]:

@@ -1,7 +1,12 @@
-"""A provider's credential taken out of whatever it sent back, before anybody sees it. Pure."""
+"""A provider's credential taken out of whatever it sent back, before anybody sees it. Pure.
+
+As it is, and as the usual writers put it into a URL or into JSON. A provider that means to give it away can always
+find another way to write it; this is for those that repeat what they were sent.
+"""
 
 from dataclasses import replace
 from typing import Final, overload
+from urllib.parse import quote
 
 from fetchd.channel import Secret
 from fetchd.search.interface import SearchAnswer, SearchFailure, SearchRow
@@ -9,12 +14,19 @@ from fetchd.search.interface import SearchAnswer, SearchFailure, SearchRow
 MASK: Final = "[key]"
 
 
+def _forms(secret: Secret) -> tuple[str, ...]:
+    key = secret.reveal()
+    return tuple(dict.fromkeys((key, quote(key, safe=""), quote(key), key.replace("/", "\\/"))))
+
+
 def mask_body(body: bytes, secret: Secret | None) -> bytes:
     """The beginning of a body, before it is cut: a cut could leave most of a credential behind."""
     if secret is None:
         return body
     key = secret.reveal().encode("utf-8")
-    masked = body.replace(key, MASK.encode("ascii"))
+    masked = body
+    for form in _forms(secret):
+        masked = masked.replace(form.encode("utf-8"), MASK.encode("ascii"))
     # The read itself may have ended inside one.
     for length in range(min(len(key) - 1, len(masked)), 3, -1):
         if masked.endswith(key[:length]):
@@ -30,10 +42,12 @@ def mask(outcome: SearchAnswer | SearchFailure, secret: Secret | None) -> Search
     """The outcome without the credential, in whatever escapes its JSON had hidden it."""
     if secret is None:
         return outcome
-    key = secret.reveal()
+    forms = _forms(secret)
 
     def hide(text: str) -> str:
-        return text.replace(key, MASK)
+        for form in forms:
+            text = text.replace(form, MASK)
+        return text
 
     if isinstance(outcome, SearchFailure):
         return replace(outcome, message=hide(outcome.message))

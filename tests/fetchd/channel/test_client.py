@@ -13,6 +13,8 @@ from pathlib import Path
 
 import httpcore
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fetchd.channel import ChannelRequest, Secret
 from fetchd.channel.client import FOREIGN_ERRORS, HttpChannel, make_roots
@@ -27,6 +29,7 @@ from tests.kit.ports import free_port
 from tests.kit.sync import Gate
 
 KEY = "canary-0123456789"
+ROOTS = make_roots()
 
 
 @pytest.fixture
@@ -125,6 +128,19 @@ async def test_bytes_that_nobody_asked_for_end_a_connection(pki: Pki, origin: Or
         await gate_sent.wait()
         await asyncio.sleep(0.01)
         assert await read(channel, ask(origin.port, "/second")) == b"hello /second\n"
+
+
+async def test_an_answer_that_was_not_asked_for_is_nobodys(pki: Pki, origin: Origin) -> None:
+    async def two(exchange: Exchange) -> None:
+        first = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"
+        await exchange.raw(first + b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfake")
+
+    origin.route("/first", two)
+    async with open_channel(pki, origin.port) as channel:
+        assert await read(channel, ask(origin.port, "/first")) == b"x"
+        assert await read(channel, ask(origin.port, "/second")) == b"hello /second\n"
+
+    assert origin.accepts == 2
 
 
 async def test_chunks_come_as_they_are_sent(pki: Pki, origin: Origin) -> None:
@@ -422,3 +438,63 @@ async def test_the_credential_is_in_no_log_and_no_repr(
 
     assert origin.requests[0].values("x-key") == [KEY]
     assert KEY not in caplog.text
+
+
+# -- anything
+
+ANSWERS = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + encode_body(b"hello", Coding.GZIP),
+    b"HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\nHTTP/1.1 429 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: https://other.example/\r\nContent-Length: 0\r\n\r\n",
+)
+PIECES = (
+    b"\r\n",
+    b"\x00",
+    b"\xff",
+    b": ",
+    b"HTTP/1.1 200 OK\r\n",
+    b"Content-Length: 99999999999999999999\r\n",
+    b"Content-Length: -1\r\n",
+    b"Transfer-Encoding: gzip, chunked\r\n",
+    b"Content-Encoding: gzip, gzip\r\n",
+    b"ffffffffffffffff\r\n",
+    b"0\r\n\r\n",
+)
+
+
+@st.composite
+def broken_answers(draw: st.DrawFn) -> bytes:
+    answer = draw(st.sampled_from(ANSWERS))
+    for _ in range(draw(st.integers(1, 3))):
+        start, end = sorted((draw(st.integers(0, len(answer))), draw(st.integers(0, len(answer)))))
+        answer = answer[:start] + draw(st.sampled_from(PIECES) | st.binary(max_size=4)) + answer[end:]
+    return answer
+
+
+def test_any_bytes_are_an_answer_or_our_own_error() -> None:
+    """And the client raises nothing else."""
+
+    async def run(wire: bytes) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(wire)
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with HttpChannel(url, ROOTS) as channel:
+                (outcome,) = await asyncio.gather(
+                    read(channel, ChannelRequest("GET", f"{url}/")), return_exceptions=True
+                )
+        if isinstance(outcome, BaseException):
+            assert type(outcome) is ChannelError
+            assert outcome.__cause__ is None and outcome.__context__ is None
+
+    @settings(max_examples=60)
+    @given(broken_answers())
+    def check(wire: bytes) -> None:
+        asyncio.run(run(wire))
+
+    check()

@@ -265,6 +265,15 @@ async def test_a_row_that_repeats_the_key_is_masked(escaped: bool) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "shown", ["sk/a+b=c-0123", "sk%2Fa%2Bb%3Dc-0123", "sk/a%2Bb%3Dc-0123", "sk\\/a+b=c-0123"]
+)
+async def test_the_usual_spellings_of_a_key_are_masked_too(shown: str) -> None:
+    found, _ = provider(reply(401, f"no such key: {shown}!".encode()), key="sk/a+b=c-0123")
+
+    assert failure(await found.search(RUST, CALLER))[1] == "backend returned 401: no such key: [key]!"
+
+
 @given(st.binary(max_size=40), st.integers(0, 60), st.text("ab", min_size=8, max_size=12))
 def test_no_end_of_a_body_holds_most_of_a_key(before: bytes, length: int, key: str) -> None:
     body = (before + key.encode() * 6)[:length]
