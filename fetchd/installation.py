@@ -39,6 +39,7 @@ from fetchd.run_state import (
 from fetchd.serving import listen_on, serving
 from fetchd.settings import LoadedConfig, load_again
 from fetchd.tools_tls import operator_tls, tools_tls
+from fetchd.web_access.composition import open_asker
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.config_addresses import is_loopback
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
@@ -133,6 +134,7 @@ async def installation(
                 meters=meters,
             )
         )
+        asker = await stack.enter_async_context(open_asker(lambda: rules.now.config, log, state_dir))
         names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
         tools_app = await stack.enter_async_context(
             open_tools_app(
@@ -142,6 +144,7 @@ async def installation(
                 page_reader=parts.page_reader,
                 web_search=parts.web_search,
                 store=parts.store,
+                asker=asker,
             )
         )
         context = await stack.enter_async_context(tools_tls(config, state_dir))

@@ -5,6 +5,7 @@
     GET  /v1/blobs/{digest}    the body of a page that the calling agent has read
     POST /v1/tools/page_read   the same way → 200 {provider_operation, trust, ...}, or a problem document with `code`
     POST /v1/tools/web_search  the same way → 200 {text, trust, urls, ...}, or a problem document with `kind`
+    POST /v1/ask               a run of completions by a vendor, where the profile lists ask; events or one object
     GET  /openapi.json         what is accepted and answered, exactly; /docs is the same for people
     GET  /healthz              the process answers
          /mcp                  the same tools for MCP clients
@@ -14,10 +15,8 @@ cancelled and its connection closed at once.
 """
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -34,8 +33,10 @@ from fetchd.fetch import WebFetch
 from fetchd.page_read import PageReader
 from fetchd.search.searching import WebSearch
 from fetchd.store import PageStore
+from fetchd.web_access.asking import Asker
 from proxy_addons.policy.rulebook import CurrentRules
 
+from .ask_http import make_ask_route
 from .blob_http import make_blob_route
 from .calls import (
     MAX_CALLS,
@@ -47,14 +48,15 @@ from .calls import (
     require_tool,
 )
 from .http_guard import BrowserGuard
+from .http_parts import json_response, problem_response, read_bounded, too_large, until_disconnect
 from .openapi import (
-    MAX_ARGUMENT_BYTES,
     PAGE_READ_PATH,
     PROBLEM_TYPE,
     WEB_FETCH_PATH,
     WEB_SEARCH_PATH,
     make_document,
 )
+from .openapi_ask import ASK_PATH
 from .openapi_page import PAGE_FIELDS, render_page
 from .read_results import render_read, render_read_problem
 from .results import render_problem, render_result
@@ -74,6 +76,7 @@ async def open_tools_app(
     page_reader: PageReader | None = None,
     web_search: WebSearch | None = None,
     store: PageStore | None = None,
+    asker: Asker | None = None,
     max_calls: int = MAX_CALLS,
     max_waiting: int = MAX_WAITING,
 ) -> AsyncIterator[Starlette]:
@@ -92,7 +95,7 @@ async def open_tools_app(
         max_waiting=max_waiting,
     )
     async with open_mcp(calls) as mcp:
-        yield make_app(calls, rules, hosts, mcp, store)
+        yield make_app(calls, rules, hosts, mcp, store, asker)
 
 
 def make_app(
@@ -101,8 +104,10 @@ def make_app(
     hosts: Iterable[str] = (),
     mcp: ASGIApp | None = None,
     store: PageStore | None = None,
+    asker: Asker | None = None,
 ) -> Starlette:
-    """The ASGI application; `mcp`, if any, answers at `/mcp`, the blobs of `store` at `/v1/blobs/`."""
+    """The ASGI application; `mcp`, if any, answers at `/mcp`, the blobs of `store` at `/v1/blobs/`, `asker` at
+    `/v1/ask`."""
     routes: list[BaseRoute] = [
         Route("/", _index, methods=["GET"]),
         Route("/healthz", _health, methods=["GET"]),
@@ -112,6 +117,7 @@ def make_app(
         Route(PAGE_READ_PATH, _Tools(calls).page_read, methods=["POST"]),
         Route(WEB_SEARCH_PATH, _Tools(calls).web_search, methods=["POST"]),
         Route(SEARCH_GATEWAY_PATH, _Tools(calls).search_gateway, methods=["POST"]),
+        make_ask_route(asker, calls.turns),
     ]
     if mcp is not None:
         routes.append(Route("/mcp", mcp))
@@ -145,8 +151,8 @@ class _Tools:
             return result
         if result.is_hard and result.failure is not None:
             document = render_problem(result.failure, result.fetch_id)
-            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
-        return _json(render_result(result))
+            return json_response(document, int(str(document["status"])), PROBLEM_TYPE)
+        return json_response(render_result(result))
 
     async def page_read(self, request: Request) -> Response:
         outcome = await _run(request, PAGE_READ.name, self._calls.page_read)
@@ -154,7 +160,7 @@ class _Tools:
             return outcome
         if outcome.failure is not None:
             document = render_read_problem(outcome.failure, outcome.fetch_id)
-            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
+            return json_response(document, int(str(document["status"])), PROBLEM_TYPE)
         return _pieces(await asyncio.to_thread(render_read, outcome))
 
     async def web_search(self, request: Request) -> Response:
@@ -163,8 +169,8 @@ class _Tools:
             return result
         if result.failure is not None:
             document = render_search_problem(result)
-            return _json(document, int(str(document["status"])), PROBLEM_TYPE)
-        return _json(render_search(result, request.scope[CALLER]))
+            return json_response(document, int(str(document["status"])), PROBLEM_TYPE)
+        return json_response(render_search(result, request.scope[CALLER]))
 
     async def search_gateway(self, request: Request) -> Response:
         result = await _run(request, WEB_SEARCH.name, self._calls.web_search)
@@ -173,7 +179,7 @@ class _Tools:
         if result.failure is not None:
             status, line = render_gateway_failure(result.failure)
             return Response(line, status, media_type="text/plain")
-        return _json(render_gateway_answer(result))
+        return json_response(render_gateway_answer(result))
 
 
 async def _find_reader(request: Request) -> str | Response:
@@ -182,7 +188,7 @@ async def _find_reader(request: Request) -> str | Response:
     try:
         require_tool(PAGE_READ.name, caller)
     except ToolNotAllowedError as error:
-        return _problem(403, str(error), rule=None)
+        return problem_response(403, str(error), rule=None)
     return caller.agent
 
 
@@ -193,50 +199,20 @@ async def _run[T](
     caller: Caller = request.scope[CALLER]
     try:
         require_tool(tool, caller)
-        arguments = await _read_bounded(request)
+        arguments = await read_bounded(request)
         if arguments is None:
-            return _problem(413, f"send at most {MAX_ARGUMENT_BYTES} bytes of arguments")
-        return await _until_disconnect(request, call(arguments, caller))
+            return too_large()
+        return await until_disconnect(request, call(arguments, caller))
     except ToolNotAllowedError as error:
-        return _problem(403, str(error), rule=None)
+        return problem_response(403, str(error), rule=None)
     except BusyError as error:
-        return _problem(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
+        return problem_response(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it
 
 
-async def _until_disconnect[T](request: Request, call: Coroutine[Any, Any, T]) -> T:
-    """The call's result. Raises ClientDisconnect if the client went away first; the call has ended too."""
-    work = asyncio.ensure_future(call)
-    gone = asyncio.ensure_future(_wait_disconnect(request))
-    try:
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise ClientDisconnect
-        return work.result()
-    finally:
-        for task in (work, gone):
-            task.cancel()
-        await asyncio.gather(work, gone, return_exceptions=True)
-
-
-async def _wait_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _read_bounded(request: Request) -> bytes | None:
-    """The body; None when it is too large. Raises ClientDisconnect."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_ARGUMENT_BYTES:
-            return None
-    return bytes(body)
-
-
 async def _index(request: Request) -> Response:
-    return _json(
+    return json_response(
         {
             "name": "fetchd",
             "tools": {
@@ -247,6 +223,7 @@ async def _index(request: Request) -> Response:
                 + ", ".join(parameter.name for parameter in WEB_SEARCH.parameters),
             },
             "search": f"POST {SEARCH_GATEWAY_PATH} with the same, for the search provider of another fetchd",
+            "ask": f"POST {ASK_PATH} with a JSON object: prompt, provider, search, fetch, max_uses and more",
             "blobs": "GET /v1/blobs/{digest}, the body of a page that was read",
             "mcp": "/mcp",
             "openapi": "/openapi.json",
@@ -257,11 +234,11 @@ async def _index(request: Request) -> Response:
 
 
 async def _health(request: Request) -> Response:
-    return _json({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 async def _openapi(request: Request) -> Response:
-    return _json(make_document())
+    return json_response(make_document())
 
 
 async def _docs(request: Request) -> Response:
@@ -272,25 +249,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """What the router itself refuses: no such path, another method."""
     if not isinstance(error, HTTPException):
         raise error
-    return _problem(
+    return problem_response(
         error.status_code, f"{request.method} {request.url.path} is not served; see /docs", error.headers
     )
 
 
 async def _fault(request: Request, error: Exception) -> Response:
     """A fault of ours; the traceback is in the log, not in the answer."""
-    return _problem(500, "the request could not be handled")
-
-
-def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object) -> Response:
-    document = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        **more,
-    }
-    return _json(document, status, PROBLEM_TYPE, headers)
+    return problem_response(500, "the request could not be handled")
 
 
 def _pieces(pieces: Sequence[bytes]) -> Response:
@@ -304,13 +270,3 @@ def _pieces(pieces: Sequence[bytes]) -> Response:
 
     length = str(sum(map(len, pieces)))
     return StreamingResponse(send(), headers={"Content-Length": length}, media_type="application/json")
-
-
-def _json(
-    document: object,
-    status: int = 200,
-    media_type: str = "application/json",
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    return Response(body, status, headers, media_type)

@@ -14,6 +14,7 @@ from proxy_addons.policy.limits import MIB
 from proxy_addons.policy.verdicts import Rule
 from proxy_addons.policy.wire import PROBLEM_URI
 
+from .openapi_ask import ASK_PATH, ask_arguments_schema, ask_failure_schema, ask_operation, run_schema
 from .openapi_parts import (
     ENVELOPE_PATTERN,
     FETCH_ID,
@@ -73,6 +74,7 @@ def make_document() -> Schema:
             PAGE_READ_PATH: {"post": page_read_operation()},
             WEB_SEARCH_PATH: {"post": web_search_operation()},
             SEARCH_GATEWAY_PATH: {"post": search_gateway_operation()},
+            ASK_PATH: {"post": ask_operation()},
             "/healthz": {"get": _plain("health", "Whether the process answers", {"status": {"const": "ok"}})},
             "/openapi.json": {"get": _plain("openapi", "This document", {"openapi": STRING})},
             "/docs": {"get": _page()},
@@ -88,6 +90,9 @@ def make_document() -> Schema:
                 "Search": search_schema(),
                 "SearchFailure": search_failure_schema(),
                 "Found": found_schema(),
+                "AskArguments": ask_arguments_schema(),
+                "Run": run_schema(),
+                "AskFailure": ask_failure_schema(),
                 "Page": _page_schema(),
                 "SoftFailure": _soft_failure_schema(),
                 "HardFailure": _hard_failure_schema(),

@@ -22,6 +22,7 @@ from fetchd.search.interface import SearchProvider
 from fetchd.search.searching import WebSearch
 from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
+from fetchd.web_access.asking import Asker, Links
 from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
@@ -155,9 +156,10 @@ async def serve(
     config: Mapping[str, object] = MappingProxyType({}),
     providers: Mapping[str, SearchProvider] = MappingProxyType({}),
     max_agent_sessions: int = MAX_AGENT_SESSIONS,
+    links: Links | None = None,
     **limits: Any,
 ) -> AsyncIterator[Daemon]:
-    """config: tells callers apart. providers: of web_search. limits: of Calls.
+    """config: tells callers apart. providers: of web_search. links: to the vendors of ask. limits: of Calls.
 
     The last one out closes the door: clients there are dropped.
     """
@@ -167,8 +169,9 @@ async def serve(
         listening.listen()
         search = WebSearch(providers, lambda: rules.now.config.search, log)
         calls = Calls(WebFetch(transport, extractor, log), None, search, **limits)
+        asker = Asker(lambda: rules.now.config, links, log) if links is not None else None
         async with (
             open_mcp(calls, progress_seconds=progress_seconds, max_agent_sessions=max_agent_sessions) as mcp,
-            serving(make_app(calls, rules, ["fetchd.test"], mcp), listening),
+            serving(make_app(calls, rules, ["fetchd.test"], mcp, asker=asker), listening),
         ):
             yield Daemon(listening.getsockname()[1], transport, log, rules, providers)
