@@ -25,6 +25,8 @@ MAX_HOST: Final = 255
 _MOST: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICRO
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICRO
 
 
 @dataclass(slots=True)
@@ -123,7 +125,8 @@ def read_time(text: str, fallback: int) -> int:
     """RFC 3339 to microseconds; what is none is taken for the time of the line before."""
     try:
         moment = datetime.fromisoformat(text)
-        return (moment - _EPOCH) // _MICRO
+        # A zone may lead out of the years that can be shown.
+        return max(_FIRST, min(_LAST, (moment - _EPOCH) // _MICRO))
     except (ValueError, TypeError, OverflowError):  # not a time, no zone, the year 0
         return fallback
 

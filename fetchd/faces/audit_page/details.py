@@ -12,6 +12,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fetchd.audit_index.entries import word
 from fetchd.audit_index.interface import IndexUnavailableError
 from fetchd.audit_index.lines import load_places
 from fetchd.errors import StoreError
@@ -48,7 +49,7 @@ class Details:
             return await self._views.error(request, 503, str(error))
         except OSError as error:
             return await self._views.error(request, 503, f"the log cannot be read: {error.strerror}")
-        lines = [line for line in lines if line.text("fetch_id") == fetch_id]
+        lines = [line for line in lines if word(line.text("fetch_id") or "") == fetch_id]
         if not lines:
             return await self._views.error(request, 404, f"no fetch {fetch_id} in the log")
         values = await asyncio.to_thread(self._tell, fetch_id, lines)

@@ -1,24 +1,26 @@
 """Numbers and times as people read them."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-MICRO: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def show_time(micros: int) -> str:
-    """2026-01-31 12:00:00.123 UTC."""
-    moment = datetime.fromtimestamp(micros / MICRO, UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+    """2026-01-31 12:00:00.123, in UTC."""
+    return _moment(micros).isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
 def show_machine_time(micros: int) -> str:
     """RFC 3339, for the datetime of a time element."""
-    return (
-        datetime.fromtimestamp(micros / MICRO, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    return _moment(micros).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _moment(micros: int) -> datetime:
+    """Whole numbers throughout: as a float, the last milliseconds of the year 9999 would be those of the next."""
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def show_bytes(number: int | None) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from fetchd.faces.audit_page.live import Pulse
 from fetchd.faces.audit_page.questions import KEYS, Question, QuestionError, parse_question
 from fetchd.faces.audit_page.verifying import FRESH, Verification, Verifier, verify_log
 from fetchd.faces.audit_page.views import FIELDS
+from fetchd.faces.operator_access.sessions import IDLE_SECONDS
 from fetchd.store import Blob, StoredRead
 from proxy_addons.audit import AuditKeys, AuditLog, Outcome
 from tests.fetchd.audit_index.kit import KEYS as AUDIT_KEYS
@@ -193,6 +195,41 @@ async def test_lines_that_were_moved_away_are_a_fetch_no_more(site: Site) -> Non
     for path in site.log.glob("gateway-0-*"):
         path.unlink()
     assert (await get(site, "/fetch/f1")).status_code == 404
+
+
+async def test_times_that_no_clock_shows_are_shown(site: Site) -> None:
+    times = (
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59.999999-14:00",
+        "9999-12-31T23:59:59.999999Z",
+        "never",
+    )
+    foreign(site.log, [
+        {"kind": "run", "seq": number, "time": time, "agent": "odd", "fetch_id": "y" * 200 + str(number)}
+        for number, time in enumerate(times)
+    ])  # fmt: skip
+    site.index()
+    page = await get(site, "/?range=all&agent=odd")
+    assert page.status_code == 200
+    assert {"0001-01-01 00:00:00.000", "9999-12-31 23:59:59.999"} <= set(
+        re.findall(r">([^<]*)</time>", page.text)
+    )
+    rows = (await get(site, "/export.json?range=all&agent=odd")).json()["rows"]
+    assert len(rows) == len(times)
+    links = re.findall(r'href="(/fetch/y+)"', page.text)
+    assert len(links) == len(times)
+    assert (await get(site, links[0])).status_code == 200
+
+
+async def test_what_a_page_asks_by_itself_does_not_keep_its_session(site: Site) -> None:
+    """A page left open is signed out after an hour, however much happens; a person's look counts."""
+    by_itself = {"Sec-Fetch-Dest": "empty"}
+    async with site.browser() as browser:
+        await browser.sign_in()
+        site.clock.now += IDLE_SECONDS - 1
+        assert (await browser.get("/", headers=by_itself)).status_code == 200
+        site.clock.now += 1
+        assert (await browser.get("/", headers=by_itself)).status_code == 303
 
 
 # -------------------------------------------------------------------------------------------- is it whole
