@@ -96,7 +96,7 @@ def read_entry(line: LogLine, fallback_time: int) -> Entry | Ending | None:
         clamp(number),
         clamp(row.bytes),
         row.ms,
-        word(line.text("fetch_id") or ""),
+        identity_of(line),
     )
     if kind != LineKind.CLOSE:
         return entry
@@ -106,11 +106,18 @@ def read_entry(line: LogLine, fallback_time: int) -> Entry | Ending | None:
     )
 
 
-_SUBJECTS: Final = ("query", "query_digest", "model", "provider", "vendor", "run", "detail")
+def identity_of(line: LogLine) -> str:
+    """What a line belongs to: a fetch, or a run of completions."""
+    return word(line.text("fetch_id") or line.text("run_id") or "")
+
+
+_SUBJECTS: Final = ("query", "query_digest", "model", "provider", "detail")
 
 
 def _subject(line: LogLine) -> str:
     """What a line without a URL is about, whatever its kind."""
+    if (vendor := line.text("vendor")) is not None:
+        return f"{vendor} {line.text('endpoint') or ''}".rstrip()
     return next((text for name in _SUBJECTS if (text := line.text(name))), "")
 
 

@@ -1,6 +1,6 @@
 """Everything about one fetch, or about one line.
 
-GET /fetch/ID             its hops as a timeline and written out, the daemon's line, receipt, what would allow it
+GET /fetch/ID             or a run: hops as a timeline and written out, other lines, receipt, what would allow it
 GET /line?chain=&seq=     a line as it stands in the log
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fetchd.audit_index.entries import word
+from fetchd.audit_index.entries import identity_of
 from fetchd.audit_index.interface import IndexUnavailableError
 from fetchd.audit_index.lines import load_places
 from fetchd.errors import StoreError
@@ -20,6 +20,7 @@ from fetchd.faces.why_text import describe_ending
 from fetchd.store import StoredRead
 from fetchd.why import explain
 from proxy_addons.audit.reader import LogLine
+from proxy_addons.audit.record import LineKind
 from proxy_addons.audit.story import tell_story
 
 from .parts import PageParts
@@ -49,9 +50,9 @@ class Details:
             return await self._views.error(request, 503, str(error))
         except OSError as error:
             return await self._views.error(request, 503, f"the log cannot be read: {error.strerror}")
-        lines = [line for line in lines if word(line.text("fetch_id") or "") == fetch_id]
+        lines = [line for line in lines if identity_of(line) == fetch_id]
         if not lines:
-            return await self._views.error(request, 404, f"no fetch {fetch_id} in the log")
+            return await self._views.error(request, 404, f"no fetch or run {fetch_id} in the log")
         values = await asyncio.to_thread(self._tell, fetch_id, lines)
         read, problem = await self._find_read(fetch_id)
         return await self._views.page(
@@ -86,7 +87,8 @@ class Details:
         story = tell_story(fetch_id, lines)
         explanation = explain(story, self._parts.config())
         return {
-            "ending": describe_ending(story),
+            "ending": _describe_run(lines) if _is_run(lines) else describe_ending(story),
+            "what": "Run" if _is_run(lines) else "Fetch",
             "first": story.first,
             "explanation": explanation,
             "timeline": draw_timeline(story),
@@ -100,6 +102,18 @@ class Details:
             return await self._parts.find_read(fetch_id), ""
         except StoreError as error:
             return None, str(error)
+
+
+def _is_run(lines: list[LogLine]) -> bool:
+    return all(line.text("kind") == LineKind.ASK for line in lines)
+
+
+def _describe_run(lines: list[LogLine]) -> str:
+    """How a run of completions ended; its last line, of step 0, has the sums."""
+    last = lines[-1]
+    if last.number("step") != 0:
+        return "its end is not in the log: it is under way, or was broken off"
+    return ", ".join(part for part in (last.text("stop"), last.text("failure")) if part) or "ended"
 
 
 def _table(line: LogLine) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_from_bytes, urlencode
 
 import httpx
@@ -27,7 +28,10 @@ from fetchd.faces.audit_page.verifying import FRESH, Verification, Verifier, ver
 from fetchd.faces.audit_page.views import FIELDS
 from fetchd.faces.operator_access.sessions import IDLE_SECONDS
 from fetchd.store import Blob, StoredRead
-from proxy_addons.audit import AuditKeys, AuditLog, Outcome
+from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, Outcome
+from proxy_addons.audit.ask_record import AskRecord
+from proxy_addons.audit.search_record import SearchRecord
+from proxy_addons.audit.web_record import WebRecord
 from tests.fetchd.audit_index.kit import KEYS as AUDIT_KEYS
 from tests.fetchd.audit_index.kit import START_NS, Clock, foreign, hop, write_log
 from tests.fetchd.faces.audit_page.hostile import write_hostile
@@ -175,6 +179,38 @@ async def test_lines_of_other_kinds_stand_beside_the_hops_of_their_fetch(site: S
     assert "{&#34;a&#34;: [1]}" in line
     assert (await get(site, "/line?chain=odd&seq=3")).status_code == 404
     assert 'href="/line?chain=odd&amp;seq=2"' in (await get(site, "/")).text
+
+
+async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> None:
+    who: dict[str, Any] = {"agent": "bot"}
+    rules: dict[str, Any] = {"profile": "default", "policy": "default@1"}
+    log = AuditLog.open(site.log, "gateway-4", AUDIT_KEYS, clock=Clock(START_NS))
+    hop(log, fetch_id="model", method="POST", url="https://api.vendor.example/v1/messages")
+    log.append(WebRecord(
+        **who, decision=2, fetch_id="model", hop=0, vendor="anthropic", endpoint="messages", web_tools="enforce",
+        citations=[("https://cited.example/", True)],
+    ))  # fmt: skip
+    log.append(SearchRecord(
+        **who, **rules, tool="web_search", fetch_id="asked", attempt=1, provider="brave", query="<b>cats</b>",
+        outcome=FetchOutcome.SUCCESS, rows=3,
+    ))  # fmt: skip
+    for step in (1, 0):
+        log.append(AskRecord(
+            **who, **rules, run_id="run-1", step=step, provider="anthropic", model="m", outcome=FetchOutcome.SUCCESS,
+            search=True, fetch=False, stop="done", input_tokens=5,
+        ))  # fmt: skip
+    log.close()
+    site.index()
+
+    page = (await get(site, "/fetch/model")).text
+    assert "Hop 0" in page and "Line: <bdi>web</bdi>" in page and "https://cited.example/" in page
+    page = (await get(site, "/fetch/asked")).text
+    assert "answered by brave" in page and "&lt;b&gt;cats&lt;/b&gt;" in page
+    page = (await get(site, "/fetch/run-1")).text
+    assert "<h1>Run <code>" in page and page.count("Line: <bdi>ask</bdi>") == 2 and "<bdi>done</bdi>" in page
+    rows = {row["kind"]: row for row in (await get(site, "/export.json")).json()["rows"]}
+    assert (rows["web"]["target"], rows["search"]["method"]) == ("anthropic messages", "web_search")
+    assert (rows["ask"]["fetch_id"], rows["ask"]["verdict"]) == ("run-1", "success")
 
 
 async def test_what_cannot_be_read_just_now_is_503_and_says_so(site: Site) -> None:
