@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from benchmarks.load import Shape
+from benchmarks.local_search import NO_SEARCH, SearchRow, measure_search
 from benchmarks.micro import time_functions
 from benchmarks.pages.measure import PageRow, measure_pages
 from benchmarks.proxies import Mitmdump, Ours, Proxy, Running, Squid
@@ -17,10 +18,11 @@ from benchmarks.report import Results, print_report, write_json
 from benchmarks.rounds import Row, Sample, measure, summarize
 from benchmarks.stage import HOST, Place, Stage
 from benchmarks.vendor_calls import measure_vendors
+from tests.kit.corpora import corpora_root
 
 LATEST = Path(__file__).with_name("latest.json")
 PROXIES = ("fetchd", "fetchd-budgets", "fetchd-2", "mitmdump", "squid")
-PARTS = ("hops", "pages", "reads", "vendors")
+PARTS = ("hops", "pages", "reads", "vendors", "search")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
 
@@ -45,6 +47,7 @@ def main(
     What a hop costs in ours, in stock mitmdump and in squid ssl-bump; pages a second, from a URL to text, of ours,
     of trafilatura in one process and of mcp-server-fetch; what reading a page whole and keeping it costs; and how
     much later an answer of a model begins whose web tools are held.
+    What a search of pages read here takes.
     """
     console = Console(width=max(118, Console().width))
     results = Results([], [])
@@ -62,6 +65,9 @@ def main(
         with Stage() as place:
             calls = measure_vendors(place, rounds, partial(console.print, style="dim"))
         results = replace(results, vendor_rows=calls)
+    if not parts or "search" in parts:
+        searched, notes = run_search(console)
+        results = replace(results, search_rows=searched, notes=[*results.notes, *notes])
     print_report(results, console)
     write_json(results, output)
 
@@ -82,6 +88,13 @@ def run_pages(rounds: int, pages: int, console: Console) -> tuple[list[PageRow],
     """Whole pages, and what is missing; raises NotReadyError, LoadFailedError."""
     with Stage() as place:
         return measure_pages(place, rounds, pages, partial(console.print, style="dim"))
+
+
+def run_search(console: Console) -> tuple[list[SearchRow], list[str]]:
+    """Searches of the local index, and what is missing."""
+    if not corpora_root().is_dir():
+        return [], [NO_SEARCH]
+    return [measure_search(partial(console.print, style="dim"))], []
 
 
 def make_proxies(place: Place, wanted: tuple[str, ...]) -> list[Proxy]:

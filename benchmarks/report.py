@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.load import Shape
+from benchmarks.local_search import SEARCH_BOUND_MS, SearchRow
 from benchmarks.micro import Timing
 from benchmarks.pages.measure import PageRow
 from benchmarks.reads import STORE_BOUND, ReadRow
@@ -48,6 +49,7 @@ class Results:
     page_rows: Sequence[PageRow] = field(default=())
     read_rows: Sequence[ReadRow] = field(default=())
     vendor_rows: Sequence[VendorRow] = field(default=())
+    search_rows: Sequence[SearchRow] = field(default=())
 
     def row(self, proxy: str, shape: Shape) -> Row | None:
         """The row of a proxy whose name begins so."""
@@ -86,6 +88,9 @@ class Results:
         for call in (one for one in self.vendor_rows if one.size <= BOUND_SIZE):
             text = f"a call of a model with {call.size >> 10} KiB: ms to the first byte that enforcing adds"
             found.append(Expectation(text, call.added_ms, FIRST_BYTE_BOUND_MS, False))
+        for search in self.search_rows:
+            text = f"a search of {search.pages:,} pages read here: ms, 95 of a hundred"
+            found.append(Expectation(text, search.p95_ms, SEARCH_BOUND_MS, False))
         return found
 
     def page_row(self, system: str) -> PageRow | None:
@@ -103,6 +108,8 @@ def print_report(results: Results, console: Console) -> None:
         console.print(_read_table(results))
     if results.vendor_rows:
         console.print(_vendor_table(results))
+    if results.search_rows:
+        console.print(_search_table(results))
     console.print(_expectation_table(results))
     for note in results.notes:
         console.print(note)
@@ -167,6 +174,26 @@ def _vendor_table(results: Results) -> Table:
     for row in results.vendor_rows:
         table.add_row(
             f"{row.size >> 10:,} KiB", *(f"{row.ms[way]:.2f}" for way in WAYS), f"{row.added_ms:.2f}",
+def _search_table(results: Results) -> Table:
+    table = Table(title="Searches of pages that were read here")
+    headings = (
+        "pages",
+        "MB of text",
+        "pages/s in",
+        "ms p50",
+        "ms p95",
+        "most",
+        "read to found",
+        "MB store",
+        "MB index",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in results.search_rows:
+        table.add_row(
+            f"{row.pages:,}", f"{row.characters / 1e6:.0f}", f"{row.rate:,.0f}", f"{row.p50_ms:.1f}",
+            f"{row.p95_ms:.1f}", f"{row.most_ms:.1f}", f"{row.fresh_ms:.0f} ms", f"{row.store_bytes / 1e6:.0f}",
+            f"{row.index_bytes / 1e6:.0f}",
         )  # fmt: skip
     return table
 
@@ -191,6 +218,7 @@ def write_json(results: Results, path: Path) -> None:
         "pages": [asdict(row) for row in results.page_rows],
         "reads": [asdict(row) for row in results.read_rows],
         "vendors": [asdict(row) for row in results.vendor_rows],
+        "searches": [asdict(row) for row in results.search_rows],
         "functions": [asdict(timing) for timing in results.timings],
         "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
         "notes": list(results.notes),

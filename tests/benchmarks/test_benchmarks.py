@@ -13,6 +13,7 @@ import pytest
 from benchmarks.audit_index import measure_index
 from benchmarks.cpu import read_cpu_seconds
 from benchmarks.load import Job, Shape, parse_job
+from benchmarks.local_search import make_pages, make_queries, measure_search
 from benchmarks.micro import ADDRESSES, URLS, time_functions
 from benchmarks.nameserver import render_answer
 from benchmarks.proxies import Mitmdump, Ours, Proxy, Squid
@@ -23,6 +24,7 @@ from benchmarks.store import measure_store
 from benchmarks.vendor_calls import SIZES, WAYS, measure_vendors
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.config import parse_config
+from tests.kit.corpora import corpora
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +149,17 @@ async def test_the_index_of_a_log_is_made_and_asked():
     assert figures.lines == 3_000 and figures.index_bytes > 0 < figures.seconds
     assert len(figures.questions) == 19
     assert all(row.most_ms > 0 for row in figures.questions)
+
+
+def test_searches_of_the_local_index_are_measured():
+    corpora("wcxb", "index.json")
+    row = measure_search(lambda _text: None, pages=60, searches=12, sources=6)
+
+    assert row.pages == 60 and row.characters > 60 * 200
+    assert 0 < row.p50_ms <= row.p95_ms <= row.most_ms
+    assert row.rate > 0 and row.fresh_ms > 0 and row.store_bytes > 0 and row.index_bytes > 0
+    texts = ["one two three four five six seven eight nine ten eleven"] * 3
+    assert len({page.text for page in make_pages(texts, 9)}) == 9
+    assert list(make_queries(list(make_pages(texts, 9)), 5)) == list(
+        make_queries(list(make_pages(texts, 9)), 5)
+    )

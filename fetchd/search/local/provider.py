@@ -5,9 +5,10 @@ it, and without where another agent did (a query may carry a secret); as age the
 read. Freshness goes by the same date.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
@@ -110,9 +111,7 @@ class LocalProvider:
             _log.error("web_search: %s", error)
             return UNAVAILABLE
         self._note_use([page.number for page in pages])
-        return SearchAnswer(
-            tuple(row for page in pages if (row := _make_row(page, query, caller)) is not None)
-        )
+        return SearchAnswer(await asyncio.to_thread(_make_rows, pages, query, caller))
 
 
 def make_ask(arguments: SearchArguments, query: Query, now: int) -> Ask:
@@ -151,6 +150,11 @@ def _make_filter(
 
 def _parse_entries(names: tuple[str, ...]) -> list[DomainEntry]:
     return [entry for name in names if (entry := parse_entry(name)) is not None]
+
+
+def _make_rows(pages: Iterable[TextPage], query: Query, caller: Caller) -> tuple[SearchRow, ...]:
+    """Takes a few ms: texts are unpacked and looked through."""
+    return tuple(row for page in pages if (row := _make_row(page, query, caller)) is not None)
 
 
 def _make_row(page: TextPage, query: Query, caller: Caller) -> SearchRow | None:

@@ -6,7 +6,7 @@ stranger's text, and reaches a model in the envelope only.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
@@ -15,7 +15,10 @@ from .segmenting import compose_text
 SNIPPET_CHARS: Final = 300
 SEARCHED_CHARS: Final = 60_000
 """Of a longer text the beginning is looked at."""
-_MAX_HITS: Final = 1_000
+_MAX_HITS: Final = 100
+"""Places of one word that are looked at."""
+_CLEANED: Final = 6
+"""How many times the length of a piece is cleaned: addresses of links may take most of it."""
 
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _LINE_MARK: Final = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|\|)", re.MULTILINE)
@@ -29,18 +32,30 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 def make_snippet(text: str, terms: Iterable[str], size: int = SNIPPET_CHARS) -> str:
-    """About `size` characters of `text`, around most of `terms`; its beginning where there is none of them."""
-    plain = clean_markdown(text[:SEARCHED_CHARS])
-    if len(plain) <= size:
-        return plain if len(text) <= SEARCHED_CHARS else f"{plain} …"
-    start = _best_start(plain, terms, size)
-    end = start + size
-    if start:
-        start = _next_word(plain, start)
-    if end < len(plain):
-        end = plain.rfind(" ", end - 30, end) if " " in plain[end - 30 : end] else end
-    piece = plain[start:end].strip()
-    return ("… " if start else "") + piece + (" …" if end < len(plain) else "")
+    """About `size` characters of `text`, around most of `terms`; its beginning where there is none of them.
+
+    Looked for in the text as it is; then only what stands around is cleaned, and looked at once more.
+    """
+    stems = {stem for term in terms if (stem := _stem(fold_text(compose_text(term)).strip()))}
+    more = len(text) > SEARCHED_CHARS
+    text = text[:SEARCHED_CHARS]
+    first, end = 0, len(text)
+    if len(text) > _CLEANED * size:
+        place = _best_start(fold_text(text), stems, size)
+        first = _line_start(text, max(0, place - size))
+        end = min(len(text), first + _CLEANED * size)
+    plain = clean_markdown(text[first:end])
+    before, after = first > 0, more or end < len(text)
+    if len(plain) > size:
+        start = _best_start(fold_text(plain), stems, size)
+        stop = start + size
+        if start:
+            start, before = _next_word(plain, start), True
+        if stop < len(plain):
+            space = plain.rfind(" ", stop - 30, stop)
+            stop, after = (space if space > start else stop), True
+        plain = plain[start:stop].strip()
+    return f"{'… ' if before else ''}{plain}{' …' if after else ''}"
 
 
 def clean_markdown(text: str) -> str:
@@ -61,29 +76,26 @@ def fold_text(text: str) -> str:
     """Lower case, without diacritics, as many characters as before."""
     if text.isascii():
         return text.lower()
-    return text.translate(_folding())
+    table = _folding()
+    for letter in set(text) & table.keys():
+        text = text.replace(letter, table[letter])
+    return text
 
 
 @cache
-def _folding() -> dict[int, str]:
-    """Letters of the alphabets that have case or diacritics."""
+def _folding() -> dict[str, str]:
+    """Letters of the alphabets that have case or diacritics, capital ones of ASCII among them."""
     table = {}
     for code in (*range(0x24F + 1), *range(0x370, 0x530), *range(0x1E00, 0x2000)):
         base = unicodedata.normalize("NFD", chr(code))[0].lower()
         if base != chr(code) and len(base) == 1:
-            table[code] = base
+            table[chr(code)] = base
     return table
 
 
-def _best_start(plain: str, terms: Iterable[str], size: int) -> int:
-    folded = fold_text(plain)
-    stems = sorted(
-        {stem for term in terms if (stem := _stem(fold_text(compose_text(term))))}, key=len, reverse=True
-    )
-    if not stems:
-        return 0
-    pattern = re.compile("|".join(map(re.escape, stems)))
-    hits = [(hit.start(), hit[0]) for hit, _ in zip(pattern.finditer(folded), range(_MAX_HITS), strict=False)]
+def _best_start(folded: str, stems: Iterable[str], size: int) -> int:
+    """Where a piece begins that has most stems, and most of them; 0 where there is none."""
+    hits = sorted(hit for stem in stems for hit in _find_all(folded, stem))
     if not hits:
         return 0
     best, best_score, first = hits[0][0], (0, 0), 0
@@ -100,7 +112,17 @@ def _best_start(plain: str, terms: Iterable[str], size: int) -> int:
         if score > best_score:
             best, best_score = hits[first][0], score
     start = max(0, best - size // 5)
-    return min(start, max(0, len(plain) - size))
+    return min(start, max(0, len(folded) - size))
+
+
+def _find_all(folded: str, stem: str) -> Iterator[tuple[int, str]]:
+    """The first of its places."""
+    place = folded.find(stem)
+    for _ in range(_MAX_HITS):
+        if place < 0:
+            return
+        yield place, stem
+        place = folded.find(stem, place + len(stem))
 
 
 def _stem(term: str) -> str:
@@ -108,6 +130,14 @@ def _stem(term: str) -> str:
     if term.isascii() and " " not in term and len(term) > 5:
         return term[: max(4, len(term) - 3)]
     return term
+
+
+def _line_start(text: str, place: int) -> int:
+    """The line's beginning or, where that is far, the next word's."""
+    if place == 0:
+        return 0
+    line = text.rfind("\n", max(0, place - SNIPPET_CHARS), place)
+    return line + 1 if line >= 0 else _next_word(text, place)
 
 
 def _next_word(plain: str, start: int) -> int:
