@@ -174,6 +174,10 @@ def _vendor_table(results: Results) -> Table:
     for row in results.vendor_rows:
         table.add_row(
             f"{row.size >> 10:,} KiB", *(f"{row.ms[way]:.2f}" for way in WAYS), f"{row.added_ms:.2f}",
+        )  # fmt: skip
+    return table
+
+
 def _search_table(results: Results) -> Table:
     table = Table(title="Searches of pages that were read here")
     headings = (
