@@ -41,6 +41,7 @@ from .suggest_text import render_suggestion, render_suggestion_json
 NOTHING = 1
 """Exit status when the log has nothing of that agent."""
 _SHOWN_FAULTS = 5
+UNVERIFIED = "it was not verified (--no-verify)"
 
 
 @click.command()
@@ -53,6 +54,11 @@ _SHOWN_FAULTS = 5
               help="One pattern for three and more names below a domain, never wider than one owner.")  # fmt: skip
 @since_option
 @until_option
+@click.option(
+    "--no-verify",
+    is_flag=True,
+    help="Do not look whether the log is whole, which takes longest of a long one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @state_dir_option
 @config_option
@@ -65,6 +71,7 @@ def suggest(
     generalize: bool,
     since: str,
     until: str,
+    no_verify: bool,
     as_json: bool,
     state_dir: Path | None,
     config_path: Path | None,
@@ -82,7 +89,11 @@ def suggest(
         if not run.lines:
             click.echo(escape_text(f"the log in {directory} has nothing of agent {agent} then"), err=True)
             context.exit(NOTHING)
-        faults = _find_faults(state, directory)
+        if no_verify:
+            faults = [UNVERIFIED]
+        else:
+            with _waiting("verifying the log"):
+                faults = _find_faults(state, directory)
     except OSError as error:
         raise BadInputError(
             escape_text(f"cannot read {error.filename or directory}: {error.strerror}")
@@ -95,7 +106,7 @@ def suggest(
         raise BadInputError(str(error)) from None
     text = render_suggestion(suggestion, run, agent, loaded.source, faults)
     _prove(text, run, suggestion.profile, loaded.source)
-    for fault in faults:
+    for fault in faults if not no_verify else ():
         click.echo(escape_text(f"warning: the audit log is not whole: {fault}"), err=True)
     click.echo(render_suggestion_json(suggestion, run, agent, faults) if as_json else text)
 
@@ -164,3 +175,13 @@ def _showing(what: str) -> Iterator[Tell | None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield

@@ -41,10 +41,8 @@ def render_suggestion(
     ]
     lines = [*_comments(head)]
     if faults := list(faults):
-        lines += [
-            "#",
-            *_comments(["THE AUDIT LOG IS NOT WHOLE, so somebody may have written this evidence:", *faults]),
-        ]
+        told = "THE LOG CANNOT BE RELIED ON, so somebody may have written this evidence:"
+        lines += ["#", *_comments([told, *faults])]
     lines += ["#", *_comments(["To know:", *(f"- {one}" for one in suggestion.cautions)])]
     lines += ["", f"[profiles.{profile.name}]"]
     for key in LIMITS:

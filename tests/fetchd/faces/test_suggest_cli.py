@@ -205,7 +205,12 @@ def test_a_log_that_is_not_whole_is_told_beside_and_within(place: Place) -> None
         result.exit_code == 0
         and "warning: the audit log is not whole: gateway-0-000001.jsonl" in result.stderr
     )
-    assert "# THE AUDIT LOG IS NOT WHOLE" in result.stdout
+    assert (
+        "# THE LOG CANNOT BE RELIED ON" in result.stdout and "# gateway-0-000001.jsonl line" in result.stdout
+    )
+    unseen = place.run("--no-verify")
+    assert (unseen.exit_code, unseen.stderr) == (0, "")
+    assert "# it was not verified (--no-verify)" in unseen.stdout
 
 
 @pytest.mark.parametrize("member", ["url", "method", "rule", "policy", "redirect_to", "fetch_id"])
