@@ -66,9 +66,15 @@ class Health:
         self._collecting: Final = collecting
         self._listening: Final = listening
         self._look_at_store: Final = look_at_store
+        self._looking: asyncio.Task[Readiness] | None = None
 
     async def check(self) -> Readiness:
-        """Look at everything."""
+        """Look at everything. Those who ask at the same time share an answer, so that probes cannot add up."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._check(), name="readiness")
+        return await asyncio.shield(self._looking)
+
+    async def _check(self) -> Readiness:
         looks: dict[tuple[str, ...], Look] = {
             ("listeners",): self._check_listeners,
             ("workers", "audit", "dns"): self._check_gateway,

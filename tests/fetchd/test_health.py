@@ -116,6 +116,27 @@ def test_what_hangs_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+async def test_those_who_ask_at_the_same_time_share_an_answer_and_who_leaves_takes_it_from_nobody() -> None:
+    asked = 0
+    gate = asyncio.Event()
+
+    async def look() -> object:
+        nonlocal asked
+        asked += 1
+        await gate.wait()
+        return None
+
+    collecting = Collecting(ScriptedGateway(numbers()), dict, lambda: WELL, "daemon")
+    looking = Health(collecting, {"gateway 127.0.0.1:1": lambda: True}, look)
+    waiting = [asyncio.create_task(looking.check()) for _ in range(50)]
+    await asyncio.sleep(0)
+    waiting.pop(0).cancel()
+    gate.set()
+    assert {one.ready for one in await asyncio.gather(*waiting)} == {True}
+    assert asked == 1
+    assert (await looking.check()).ready and asked == 2
+
+
 async def test_counters_stand_still_while_the_gateway_says_nothing() -> None:
     gateway = ScriptedGateway(numbers())
     collecting = Collecting(gateway, dict, lambda: WELL, "daemon")
