@@ -49,7 +49,7 @@ def config(installed: Installed, tmp_path: Path) -> Any:
             )
         ]
         endpoint = f"https://localhost:{vendor.port}"
-        tables = {
+        tables: dict[str, Any] = {
             "tls": {"extra_ca": [str(stage.pki.ca_path)]},
             "vendors": {"anthropic": {"endpoint": endpoint, "model": "model"}},
         }
