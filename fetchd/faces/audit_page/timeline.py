@@ -13,7 +13,7 @@ from proxy_addons.audit.reader import LogLine
 from proxy_addons.audit.story import HopStory, Story
 
 WIDTH: Final = 1_000.0
-LEAST: Final = 2.0
+LEAST: Final = 4.0
 """A phase that took no time is still seen."""
 PHASES: Final = (("dns", "look-up"), ("connect", "connect"), ("tls", "TLS"), ("first_byte", "waiting"))
 REST: Final = ("rest", "receiving")
@@ -105,13 +105,12 @@ def draw_timeline(story: Story) -> Timeline:
         start = max(0.0, began - origin) if began is not None else 0.0
         name = f"hop {_number(hop)}"
         spent = phases(hop.last)
-        lanes.append(
-            Lane(name, start, spent.get("total"), hop.refused, _spans(spent, start, scale, hop.refused))
-        )
+        lanes.append(Lane(name, start, spent.get("total"), hop.refused, _spans(hop, start, scale)))
     return Timeline(total, tuple(lanes))
 
 
-def _spans(spent: dict[str, float], start: float, scale: float, refused: bool) -> tuple[Span, ...]:
+def _spans(hop: HopStory, start: float, scale: float) -> tuple[Span, ...]:
+    spent = phases(hop.last)
     spans = []
     at = start
     for kind, name in PHASES:
@@ -121,14 +120,19 @@ def _spans(spent: dict[str, float], start: float, scale: float, refused: bool) -
         if kind == "first_byte":
             # Counted from the hop's beginning: what came before it is drawn already.
             ms = max(0.0, ms - (at - start))
-        spans.append(Span(kind, name, ms, at * scale, max(LEAST, ms * scale)))
+        spans.append(_span(kind, name, ms, at, scale))
         at += ms
     rest = start + spent.get("total", 0.0) - at
-    if rest > 0:
-        spans.append(Span(*REST, rest, at * scale, max(LEAST, rest * scale)))
-    if not spans:
-        spans.append(Span("refusal" if refused else "moment", "judged", 0.0, at * scale, LEAST * 2))
+    if hop.close is None:
+        spans.append(_span("refusal" if hop.refused else "moment", "judging", max(0.0, rest), at, scale))
+    elif rest > 0 or not spans:
+        spans.append(_span(*REST, max(0.0, rest), at, scale))
     return tuple(spans)
+
+
+def _span(kind: str, name: str, ms: float, start: float, scale: float) -> Span:
+    width = min(WIDTH, max(LEAST, ms * scale))
+    return Span(kind, name, ms, max(0.0, min(start * scale, WIDTH - width)), width)
 
 
 def tell_hop(hop: HopStory) -> HopFacts:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import signal
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.kit.client import open_connection
 from tests.kit.installed import ONE_WORKER, Up, run_fetchd
 from tests.kit.origin import Origin
 from tests.kit.ports import free_port
+from tests.kit.processes import poll_until, read_command
 from tests.kit.sync import PATIENCE
 from tests.kit.toml import write_toml
 
@@ -123,6 +126,38 @@ def test_agents_do_not_reach_it_by_way_of_the_gateway(up: Installed, scheme: str
     with open_connection(*up.gateway) as connection:
         other = connection.get(f"http://localhost:{up.origin.port}/", host=f"localhost:{up.origin.port}")
     assert other.status == 200
+
+
+def test_what_an_agent_did_is_on_the_page_and_who_makes_its_index_holds_nobody_up(up: Installed) -> None:
+    """The process that makes the index is stopped in the midst of it: gateway and page go on, and it catches up."""
+    token = up.run("operator", "token", "--rotate").stdout.strip()
+    (indexer,) = [one for one in up.descendants if b"audit_index.indexer" in read_command(one)]
+
+    def ask_gateway(path: str) -> int:
+        with open_connection(*up.gateway) as connection:
+            url = f"http://localhost:{up.origin.port}{path}"
+            return connection.get(url, host=f"localhost:{up.origin.port}").status
+
+    def rows(target: str) -> list[dict[str, object]]:
+        status, body = ask(up, "/export.json?range=all&kind=hop", token)
+        return [row for row in json.loads(body)["rows"] if status == 200 and row["target"].endswith(target)]
+
+    assert ask_gateway("/first") == 200
+    poll_until(lambda: any(row["verdict"] == "allowed" for row in rows("/first")), "the first row")
+    os.kill(indexer, signal.SIGSTOP)
+    try:
+        assert ask_gateway("/second") == 200
+        assert ask(up, "/", token)[0] == 200
+        assert rows("/second") == []
+    finally:
+        os.kill(indexer, signal.SIGCONT)
+    poll_until(lambda: any(row["verdict"] == "allowed" for row in rows("/second")), "the second row")
+    fetch_id = rows("/second")[0]["fetch_id"]
+    page = ask(up, f"/fetch/{fetch_id}", token)[1]
+    assert b"127.0.0.1" in page and b"let through" in page
+    ask(up, "/log", token)
+    poll_until(lambda: b"checked at" in ask(up, "/log", token)[1], "the log is checked")
+    assert b"whole</span>" in ask(up, "/log", token)[1]
 
 
 def test_it_does_not_speak_plainly(up: Installed) -> None:

@@ -24,13 +24,16 @@ from fetchd.faces.audit_page import export
 from fetchd.faces.audit_page.export import read_pages, render_csv, render_json
 from fetchd.faces.audit_page.live import Pulse
 from fetchd.faces.audit_page.questions import KEYS, Question, QuestionError, parse_question
+from fetchd.faces.audit_page.timeline import draw_timeline
 from fetchd.faces.audit_page.verifying import FRESH, Verification, Verifier, verify_log
 from fetchd.faces.audit_page.views import FIELDS
 from fetchd.faces.operator_access.sessions import IDLE_SECONDS
 from fetchd.store import Blob, StoredRead
 from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, Outcome
 from proxy_addons.audit.ask_record import AskRecord
+from proxy_addons.audit.reader import parse_log_line
 from proxy_addons.audit.search_record import SearchRecord
+from proxy_addons.audit.story import tell_story
 from proxy_addons.audit.web_record import WebRecord
 from tests.fetchd.audit_index.kit import KEYS as AUDIT_KEYS
 from tests.fetchd.audit_index.kit import START_NS, Clock, foreign, hop, write_log
@@ -96,6 +99,11 @@ values = st.text(max_size=20) | st.sampled_from(
     ["bot", "*.example", "refused", "2026-01-01", "2026-01-01T00:00:00.5Z", "0001-01-01", "9999-12-31T23:59", "all",
      "25", "-5.1", "1.2", "999999999999999999.999999999999999999", "١.٢", "\x00", "\ud800"]
 )  # fmt: skip
+odd_values = (
+    st.sampled_from(["decision", "close", "fetch", "refused", "2026-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
+    | st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+    | st.dictionaries(st.sampled_from(["dns", "connect", "tls", "first_byte", "total"]), st.floats() | st.integers())
+)  # fmt: skip
 pairs = st.lists(st.tuples(st.sampled_from(KEYS) | st.text(max_size=5), values), max_size=5)
 queries = pairs.map(lambda found: urlencode(found, errors="surrogatepass").encode()) | st.binary(max_size=60)
 
@@ -152,6 +160,51 @@ async def test_a_refused_fetch_says_why_and_what_would_allow_it(site: Site) -> N
     assert "let through, then refused by rule byte-cap" in page
     assert "What would allow it" in page and "[profiles." in page
     assert "receiving" in page and "look-up 1.0 ms" in page
+
+
+async def test_a_chain_of_hops_is_drawn_one_behind_the_other() -> None:
+    """Look-up, connection, TLS, waiting, receiving of each hop; a refusal at the end; all within the picture."""
+    start = 1_767_225_600.0
+    lines = []
+    for number, (begin, total) in enumerate(((0, 100), (110, 50))):
+        words = {"kind": "decision", "seq": 2 * number + 1, "hop": number, "verdict": "allowed"}
+        at = datetime.fromtimestamp(start + (begin + 10) / 1000, UTC).isoformat()
+        lines.append({**words, "time": at, "ms": {"dns": 10, "total": 10}})
+        at = datetime.fromtimestamp(start + (begin + total) / 1000, UTC).isoformat()
+        ms = {"dns": 10, "connect": 5, "tls": 5, "first_byte": 30, "total": total}
+        lines.append(
+            {**words, "kind": "close", "decision": words["seq"], "seq": 9 + number, "time": at, "ms": ms}
+        )
+    at = datetime.fromtimestamp(start + 0.17, UTC).isoformat()
+    refused = {"kind": "decision", "seq": 7, "hop": 2, "verdict": "refused", "time": at, "ms": {"total": 0.5}}
+    call = {"kind": "fetch", "tool": "web_fetch", "time": at, "ms": 170.0}
+    read = [parse_log_line("c", json.dumps(one).encode()) for one in (*lines, refused, call)]
+    drawn = draw_timeline(tell_story("x", read))
+
+    assert [lane.name for lane in drawn.lanes] == ["web_fetch", "hop 0", "hop 1", "hop 2"]
+    assert [round(lane.start_ms) for lane in drawn.lanes] == [0, 0, 110, 170]
+    assert [(one.kind, round(one.ms)) for one in drawn.lanes[1].spans] == [
+        ("dns", 10), ("connect", 5), ("tls", 5), ("first_byte", 10), ("rest", 70),
+    ]  # fmt: skip
+    assert [(one.kind, one.name) for one in drawn.lanes[3].spans] == [("refusal", "judging")]
+    spans = [one for lane in drawn.lanes for one in lane.spans]
+    assert all(one.left >= 0 and one.left + one.width <= 1_000.01 for one in spans)
+    ends = [one.left + one.width for one in drawn.lanes[1].spans]
+    assert ends == sorted(ends)
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["kind", "time", "hop", "seq", "decision", "ms", "verdict"]), odd_values
+        )
+    )
+)
+def test_any_lines_can_be_drawn(lines: list[dict[str, object]]) -> None:
+    read = [parse_log_line("c", json.dumps(one).encode()) for one in lines]
+    if read:
+        drawn = draw_timeline(tell_story("x", read))
+        assert all(0 <= one.left <= 1_000 and one.width >= 0 for lane in drawn.lanes for one in lane.spans)
 
 
 async def test_a_page_that_was_kept_is_shown_with_its_receipt(site: Site) -> None:
