@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 
 from fetchd.core.envelope import CUT_OUT
-from fetchd.core.tool_definitions import WEB_FETCH
+from fetchd.core.tool_definitions import WEB_FETCH, WEB_SEARCH
 from fetchd.faces.mcp_http import MAX_MESSAGE_BYTES
 from fetchd.transport.fake import ScriptedAnswer
 from proxy_addons.policy.verdicts import Rule, refuse
@@ -34,15 +34,16 @@ def text_of(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("era", [*ERAS, "auto"])
-async def test_the_tool_is_published_as_specified(era: Any) -> None:
+async def test_tools_are_published_as_specified(era: Any) -> None:
     async with serve({}) as daemon, Client(daemon.mcp_url, mode=era) as client:
-        (tool,) = (await client.list_tools()).tools
+        tools = (await client.list_tools()).tools
 
-    assert (tool.name, tool.description) == (WEB_FETCH.name, WEB_FETCH.description)
-    assert tool.input_schema == WEB_FETCH.input_schema()
-    assert tool.annotations is not None
-    assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, True)
-    assert tool.output_schema is None
+    for tool, specified in zip(tools, (WEB_FETCH, WEB_SEARCH), strict=True):
+        assert (tool.name, tool.description) == (specified.name, specified.description)
+        assert tool.input_schema == specified.input_schema()
+        assert tool.annotations is not None
+        assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, True)
+        assert tool.output_schema is None
 
 
 @pytest.mark.parametrize("era", ERAS)
