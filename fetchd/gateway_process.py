@@ -149,7 +149,7 @@ class GatewayProcess:
 def _parse_numbers(said: Mapping[str, Any]) -> GatewayNumbers | None:
     try:
         return GatewayNumbers(
-            said["metrics"], int(said["alive"]), int(said["configured"]), int(said["nameservers"])
+            dict(said["metrics"]), int(said["alive"]), int(said["configured"]), int(said["nameservers"])
         )
     except (KeyError, TypeError, ValueError):
         return None

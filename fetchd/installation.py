@@ -151,7 +151,7 @@ async def installation(
         await stack.enter_async_context(serving(tools_app, tools_socket, context))
         calls: Calls = tools_app.state.calls
         observed = observe(
-            meters, gateway, log, parts.store, calls, gateway.listeners, tools, state.ca_expires
+            meters, gateway, log, parts.store, calls, gateway.listeners, tools, state.ca_expires, state_dir
         )
         await stack.enter_async_context(
             _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")

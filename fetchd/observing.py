@@ -1,8 +1,10 @@
 """The composition of what the operator watches: numbers of all parts, and whether they are well."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from proxy_addons.audit import AuditLog
 from proxy_addons.policy import metrics
@@ -33,12 +35,14 @@ def observe(
     listeners: Iterable[tuple[str, int, str]],
     tools: tuple[str, int],
     ca_expires: str,
+    state_dir: Path,
 ) -> Observed:
     """Have the daemon's parts counted. log: the daemon's; listeners: the gateway's, with their ports in use."""
     log.observe(meters.take)
     meters.watch_authority(ca_expires)
     calls.on_search = meters.searched
     watch, turns = meters.tallies.watch, calls.turns
+    watch(metrics.STATE_FREE, partial(_read_free, state_dir))
     watch(metrics.CALLS_AT_WORK, lambda: turns.at_work)
     watch(metrics.CALLS_WAITING, lambda: turns.waiting)
     watch(metrics.CALLS_TURNED_AWAY, lambda: turns.turned_away)
@@ -49,6 +53,15 @@ def observe(
     }
     listening[f"tools {_shown(*tools)}"] = partial(accepts, reachable_host(tools[0]), tools[1])
     return Observed(collecting, Health(collecting, listening, store.records.usage))
+
+
+def _read_free(directory: Path) -> float:
+    """Bytes that an unprivileged process may still write there; 0 where that cannot be told."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
 
 
 def _shown(host: str, port: int) -> str:

@@ -184,6 +184,10 @@ SEARCH_SECONDS = _histogram(
 GATEWAY_ANSWERED = _gauge(
     "fetchd_gateway_answered", "Whether the gateway gave its numbers for this answer: 1, or 0."
 )
+STATE_FREE = _gauge(
+    "fetchd_state_free_bytes",
+    "Free bytes of the file system that holds the state directory, the log among it.",
+)
 CA_NOT_AFTER = _gauge(
     "fetchd_ca_not_after_timestamp_seconds", "When the authority that clients trust expires."
 )

@@ -21,6 +21,8 @@ type Report = dict[str, list[Row]]
 MAX_ROWS: Final = 10_000
 """Of one metric: 256 profiles times all rules are 6,600. What comes after is counted as `other`."""
 OTHER: Final = "other"
+MAX_VALUE: Final = 1e300
+"""Of a number that is told: sums of such stay numbers."""
 
 
 class Counter:
@@ -108,18 +110,35 @@ def merge_reports(reports: Iterable[Report]) -> Report:
     for report in reports:
         for name, rows in report.items():
             metric = METRICS.get(name)
-            if metric is None:
+            if metric is None or not isinstance(rows, list):
                 continue
             table = sums.setdefault(name, {})
             for row in rows:
-                _add(table, row, metric)
+                if _is_row(row, metric):
+                    _add(table, row, metric)
     return {name: list(table.values()) for name, table in sums.items()}
+
+
+def _is_row(row: Any, metric: Metric) -> bool:
+    if not isinstance(row, list) or len(row) != (3 if metric.kind is Kind.HISTOGRAM else 2):
+        return False
+    labels, values = row[0], row[1:]
+    if not isinstance(labels, list) or len(labels) != len(metric.labels):
+        return False
+    if metric.kind is Kind.HISTOGRAM:
+        counts = values[0]
+        if not isinstance(counts, list) or len(counts) != len(metric.buckets) + 1:
+            return False
+        values = [*counts, values[1]]
+    return all(isinstance(one, str) for one in labels) and all(map(_is_number, values))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_VALUE
 
 
 def _add(table: dict[Labels, Row], row: Row, metric: Metric) -> None:
     labels = tuple(row[0])
-    if len(labels) != len(metric.labels):
-        return
     known = table.get(labels)
     if known is None:
         table[labels] = [list(labels), *(list(part) if isinstance(part, list) else part for part in row[1:])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,3 +119,18 @@ def test_reports_add_up_in_any_order_and_are_not_changed(reports: list[Report]) 
     assert json.loads(json.dumps(merged)) == merged
     counted = sum(row[1] for one in reports for row in one.get("fetchd_hops_total", []))
     assert sum(row[1] for row in merged.get("fetchd_hops_total", [])) == counted
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=20,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*METRICS, "no_metric"]), JSON, max_size=4), max_size=3))
+def test_whatever_a_process_says_is_a_sum_or_left_out(reports: list[Any]) -> None:
+    merged = merge_reports(reports)
+    for name, rows in merged.items():
+        for row in rows:
+            assert len(row[0]) == len(METRICS[name].labels)
