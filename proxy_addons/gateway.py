@@ -37,6 +37,7 @@ from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
 from proxy_addons.addons.decoder_slots import make_slots  # noqa: E402
 from proxy_addons.addons.identity import Identity  # noqa: E402
 from proxy_addons.addons.integrity import Integrity  # noqa: E402
+from proxy_addons.addons.kept_bodies import KeptBodies  # noqa: E402
 from proxy_addons.addons.request_body import RequestBody  # noqa: E402
 from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
 from proxy_addons.addons.web_tools import WebTools  # noqa: E402
@@ -185,7 +186,7 @@ class Gateway:
             Integrity(),
             self._budgets,
             Chains(self._ledger),
-            WebTools(self.rules),
+            WebTools(self.rules, KeptBodies()),
             RequestBody(),
             Anonymity(),
             ByteCap(slots),

@@ -10,14 +10,16 @@ refused, but a body that no bound lets be read.
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 
-from mitmproxy import http
+from mitmproxy import connection, http
 
+from proxy_addons.addons.kept_bodies import KEPT_BYTES, KeptBodies
 from proxy_addons.engine.hops import Hop, VendorCall, hop_of
 from proxy_addons.engine.lean import expected_body_size, headers_of, values_by_name
 from proxy_addons.policy.codings import BodyError, UnsupportedCodingError, parse_content_encoding
 from proxy_addons.policy.content_types import parse_content_type
-from proxy_addons.policy.limits import MIB, Mode
+from proxy_addons.policy.limits import Mode
 from proxy_addons.policy.limits import WebTools as Holding
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.rulebook import CurrentRules
@@ -25,12 +27,8 @@ from proxy_addons.policy.vendors.answers import make_reader
 from proxy_addons.policy.vendors.endpoints import BODYLESS, Endpoint, Handling, find_endpoint
 from proxy_addons.policy.vendors.held import HeldError
 from proxy_addons.policy.vendors.holding import Held, hold_request
-from proxy_addons.policy.verdicts import ALLOWED, Failure, Rule, Verdict, refuse
+from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
 
-KEPT_BYTES = 32 * MIB
-"""Of one body, on the wire and decoded: what Anthropic takes at the most."""
-ALL_KEPT_BYTES = 256 * MIB
-"""Of all bodies that a worker keeps at a time."""
 INLINE_BYTES = 256 << 10
 """What is judged in the event loop: 2 ms at the most. Longer bodies go to a thread, one at a time: parsed, a body
 takes several times its size.
@@ -49,10 +47,9 @@ _OF_THE_OLD_BODY = frozenset(
 class WebTools:
     """Refuses by rule web-tool; runs before bodies are counted and before the request is made anew."""
 
-    def __init__(self, rules: CurrentRules) -> None:
+    def __init__(self, rules: CurrentRules, bodies: KeptBodies) -> None:
         self._rules = rules
-        self.kept_bytes = 0
-        """Of all bodies, at this moment."""
+        self._bodies = bodies
         self._turn = asyncio.Lock()
 
     # --- requests --------------------------------------------------------------------------------------------------
@@ -94,7 +91,7 @@ class WebTools:
         if declared is not None and declared > max(limit, 0) and hop.profile.request_body:
             hop.refuse(_too_long(hop, limit))
             return
-        call.kept = Room(self, hop, limit)
+        call.kept = self._bodies.open_room(hop, limit, partial(_too_long, hop, limit))
 
     def request(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """The body is whole: judge it."""
@@ -165,44 +162,9 @@ class WebTools:
             return None
         return asyncio.to_thread(call.reader.finish)
 
-    # --- room ------------------------------------------------------------------------------------------------------
-
-    def take_room(self, size: int) -> bool:
-        """Room for so many bytes more, of all that this worker keeps."""
-        if self.kept_bytes + size > ALL_KEPT_BYTES:
-            return False
-        self.kept_bytes += size
-        return True
-
-    def give_room(self, size: int) -> None:
-        """They are not kept any more."""
-        self.kept_bytes -= size
-
-
-class Room:
-    """For one body. Implements `hops.KeptBody`."""
-
-    def __init__(self, owner: WebTools, hop: Hop, limit: int) -> None:
-        self._owner, self._hop, self._limit = owner, hop, limit
-        self._size = 0
-        self._released = False
-
-    def take(self, size: int) -> Verdict:
-        if self._size + size > self._limit:
-            return _too_long(self._hop, self._limit)
-        if self._released or not self._owner.take_room(size):
-            return refuse(
-                Rule.BUDGET,
-                "too many bodies are being read at this moment; try again",
-                failure=Failure.SOFT,
-            )._replace(retry_after=1)
-        self._size += size
-        return ALLOWED
-
-    def release(self) -> None:
-        if not self._released:
-            self._released = True
-            self._owner.give_room(self._size)
+    def client_disconnected(self, client: connection.Client) -> None:
+        """A connection that was dropped in the middle tells of no ends."""
+        self._bodies.forget(client)
 
 
 def _monitors(hop: Hop) -> bool:

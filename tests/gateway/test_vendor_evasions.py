@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +142,20 @@ def test_chunks_are_put_together_and_narrowed(world: VendorWorld, size: int) -> 
         )
         inside.send(framed)
         assert_narrowed(world, inside.read_response())
+
+
+def test_chunks_without_web_tools_leave_as_they_came(world: VendorWorld) -> None:
+    with tunnel(world, NARROW) as inside:
+        fields = (JSON, ("Transfer-Encoding", "chunked"))
+        inside.request("POST", "/v1/messages", f"{ANTHROPIC}:{world.vendor.port}", fields)
+        inside.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(PLAIN), PLAIN))
+        assert inside.read_response().status == 200
+        (request,) = world.vendor.requests
+        assert request.body == PLAIN
+        # The connection goes on, and so does the one to the vendor.
+        inside.request("POST", "/v1/messages", f"{ANTHROPIC}:{world.vendor.port}", (JSON,), PLAIN)
+        assert inside.read_response().status == 200
+    assert [request.body for request in world.vendor.requests] == [PLAIN, PLAIN]
 
 
 def test_frames_of_http2_without_a_length_are_narrowed(world: VendorWorld) -> None:
@@ -291,6 +306,18 @@ def test_one_byte_more_is_refused(world: VendorWorld, framing: str) -> None:
             return
     assert_refused(world, answer, 413, "request-cap")
     assert answer.json()["error"]["type"] == "request_too_large"
+
+
+def test_a_body_that_is_kept_counts_for_the_budget_of_the_day(tmp_path: Path) -> None:
+    with VendorWorld(tmp_path) as world:
+        world.vendor.route("*", replies.answer(200, b"{}", "application/json"))
+        config = world.gateway._told["config"]
+        config["profiles"]["narrowing"]["bytes_per_day"] = len(PLAIN) * 2
+        assert world.gateway.reload(config)["event"] == "reloaded"
+        assert post(world, PLAIN).status == 200
+        answer = post(world, PLAIN)
+        assert (answer.status, answer.header("fetchd-rule")) == (429, "budget")
+        assert len(world.vendor.requests) == 1
 
 
 # --------------------------------------------------------------------------------------------------------- monitor

@@ -213,10 +213,10 @@ _RESPONSES_MEMBERS = frozenset(
 )  # fmt: skip
 _MESSAGES = frozenset(
     {
-        "max_tokens", "messages", "prefill", "model", "billing_policy", "cache_control", "compaction", "container",
+        "max_tokens", "messages", "model", "billing_policy", "cache_control", "compaction", "container",
         "context_management", "diagnostics", "fallback_credit_token", "fallbacks", "inference_geo", "mcp_servers",
         "metadata", "output_config", "output_format", "service_tier", "speed", "stop_sequences", "stream", "system",
-        "temperature", "thinking", "thread", "tool_choice", "tools", "top_k", "top_p", "message", "user_profile_id",
+        "temperature", "thinking", "thread", "tool_choice", "tools", "top_k", "top_p", "user_profile_id",
         "workspace_id",
     }
 )  # fmt: skip
