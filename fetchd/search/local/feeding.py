@@ -7,7 +7,7 @@ costs time (the page's head, the text of a page that was read for something else
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -30,6 +30,10 @@ BATCH: Final = 16
 """Pages that go into one transaction, if so many wait."""
 MAX_SLICED_BYTES: Final = 8 << 20
 """Of a body whose text nobody asked for; a larger one is not taken apart for the index alone."""
+FOLLOW_SECONDS: Final = 0.3
+"""Without a page, after which indexes take in those that came: reads under way have the processor first."""
+FOLLOW_PAGES: Final = 128
+"""That have come, after which they do so all the same; a search takes in the rest."""
 QUEUED_USES: Final = 1_000
 REPORT_SECONDS: Final = 60.0
 """How often at most the log says that pages were dropped."""
@@ -64,6 +68,7 @@ class PageFeeder:
         self._queue: Final[deque[tuple[OfferedPage, int]]] = deque()
         self._held = 0
         self._uses: Final[deque[int]] = deque(maxlen=QUEUED_USES)
+        self._unfollowed: Final[Counter[str]] = Counter()
         self._news: Final = asyncio.Event()
         self._idle: Final = asyncio.Event()
         self._idle.set()
@@ -93,10 +98,17 @@ class PageFeeder:
     async def run(self) -> None:
         """Enters pages until cancelled. Never raises for a store that fails: those pages are dropped."""
         while True:
-            await self._news.wait()
+            try:
+                async with asyncio.timeout(FOLLOW_SECONDS if self._unfollowed else None):
+                    await self._news.wait()
+            except TimeoutError:
+                await self._follow_up()
+                continue
             self._news.clear()
             while self._queue or self._uses:
                 await self._enter_some()
+                if sum(self._unfollowed.values()) >= FOLLOW_PAGES:
+                    await self._follow_up()
             self._idle.set()
 
     async def drain(self, seconds: float) -> None:
@@ -113,7 +125,6 @@ class PageFeeder:
         batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
         uses = [self._uses.popleft() for _ in range(len(self._uses))]
         reads: list[ReadText] = []
-        agents = {page.agent for page, _ in batch}
         try:
             for page, read_at in batch:
                 read = await self._read(page, read_at)
@@ -123,8 +134,7 @@ class PageFeeder:
             if uses:
                 await self._texts.use(uses, self._clock())
             if self._follow is not None:
-                for agent in agents:
-                    await self._follow(agent)
+                self._unfollowed.update(page.agent for page, _ in batch)
         except StoreError as error:
             self._drop(len(batch), str(error))
         except Exception:  # noqa: BLE001 - no page may end the feeding of others
@@ -132,6 +142,17 @@ class PageFeeder:
             self._drop(len(batch), "a fault of ours")
         finally:
             self._held -= sum(page.held for page, _ in batch)
+
+    async def _follow_up(self) -> None:
+        """Has the indexes of agents that have read something take it in."""
+        agents = list(self._unfollowed)
+        self._unfollowed.clear()
+        for agent in agents:
+            try:
+                if self._follow is not None:
+                    await self._follow(agent)
+            except StoreError as error:
+                _log.error("search index of %s does not follow: %s", agent, error)
 
     async def _read(self, page: OfferedPage, read_at: int) -> ReadText | None:
         if isinstance(page, FetchedPage):

@@ -14,7 +14,7 @@ from fetchd.errors import StoreUnavailableError
 from fetchd.extract.slices import SliceError, SlicePlan
 from fetchd.offered_pages import MAX_TEXT, FetchedPage, KeptPage, cut_extracted
 from fetchd.search.local import feeding
-from fetchd.search.local.feeding import QUEUED_CHARS, QUEUED_PAGES, PageFeeder
+from fetchd.search.local.feeding import FOLLOW_PAGES, QUEUED_CHARS, QUEUED_PAGES, PageFeeder
 from fetchd.store.page_texts import PageTexts
 from fetchd.store.text_values import Marks, TextPage
 from proxy_addons.policy.config_search import SearchConfig
@@ -54,6 +54,49 @@ async def test_a_page_that_was_offered_is_found(tmp_path: Path) -> None:
         assert await urls(index, "words") == await urls(index, "title") == ["https://a.example/1"]
         (page,) = await pages(index.texts)
         assert (page.content.title, page.language) == ("The title", "en")
+
+
+async def test_indexes_take_in_pages_once_none_comes_any_more(tmp_path: Path) -> None:
+    """Of each agent that has read one; what one index cannot, another still does."""
+    texts = await PageTexts.open(tmp_path / "fetchd.db")
+    followed: list[str] = []
+    all_followed = asyncio.Event()
+
+    async def follow(agent: str) -> None:
+        followed.append(agent)
+        if len(followed) == 2:
+            all_followed.set()
+        raise StoreUnavailableError("full")
+
+    feeder = PageFeeder(texts, follow=follow)
+    running = asyncio.create_task(feeder.run())
+    for number in range(4):
+        feeder.offer(fetched(number, agent="alice" if number % 2 else "bob"))
+    await asyncio.wait_for(all_followed.wait(), 20)
+
+    assert sorted(followed) == ["alice", "bob"]
+    running.cancel()
+    await asyncio.wait([running])
+    await texts.close()
+
+
+async def test_many_pages_are_taken_in_between(tmp_path: Path) -> None:
+    texts = await PageTexts.open(tmp_path / "fetchd.db")
+    taken: list[int] = []
+
+    async def follow(_agent: str) -> None:
+        taken.append((await texts.usage())[0].pages)
+
+    feeder = PageFeeder(texts, follow=follow)
+    for number in range(FOLLOW_PAGES + 20):
+        feeder.offer(fetched(number))
+    running = asyncio.create_task(feeder.run())
+    await feeder.drain(20)
+
+    assert taken[0] == FOLLOW_PAGES
+    running.cancel()
+    await asyncio.wait([running])
+    await texts.close()
 
 
 async def test_what_was_offered_last_is_entered_before_everything_stops(tmp_path: Path) -> None:
