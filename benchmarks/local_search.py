@@ -38,7 +38,8 @@ _BATCH = 16
 @dataclass(frozen=True, slots=True)
 class SearchRow:
     """One run. enter_s: pages into the store; index_s: of the store into the index. Times of searches in ms;
-    cpu_p95_ms: of this process, which a busy machine does not change. fresh_ms: from a page entered to the end of a search that finds it, median."""
+    cpu_p95_ms: of this process, which a busy machine hardly changes. fresh_ms: from a page entered to the end of a
+    search that finds it, median."""
 
     pages: int
     characters: int

@@ -197,7 +197,8 @@ def _search_table(results: Results) -> Table:
     for row in results.search_rows:
         table.add_row(
             f"{row.pages:,}", f"{row.characters / 1e6:.0f}", f"{row.rate:,.0f}", f"{row.p50_ms:.1f}",
-            f"{row.p95_ms:.1f}", f"{row.most_ms:.1f}", f"{row.cpu_p95_ms:.1f}", f"{row.fresh_ms:.0f} ms", f"{row.store_bytes / 1e6:.0f}",
+            f"{row.p95_ms:.1f}", f"{row.most_ms:.1f}", f"{row.cpu_p95_ms:.1f}",
+            f"{row.fresh_ms:.0f} ms", f"{row.store_bytes / 1e6:.0f}",
             f"{row.index_bytes / 1e6:.0f}",
         )  # fmt: skip
     return table
