@@ -50,6 +50,18 @@ def test_systemd_finds_nothing_to_say_of_it(analyze: str, unit: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_systemd_finds_nothing_to_say_of_an_agents_network(analyze: str, tmp_path: Path) -> None:
+    path = tmp_path / "fetchd-agent@bot.service"
+    text = (UNIT.parent / "fetchd-agent@.service").read_text("utf-8")
+    path.write_text(text.replace("/opt/fetchd/namespace.sh", str(UNIT.parent / "namespace.sh")), "utf-8")
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", "--recursive-errors=no", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_systemd_would_say_so_of_a_misspelt_setting(analyze: str, unit: Path) -> None:
     unit.write_text(unit.read_text("utf-8").replace("ProtectSystem=strict", "ProtectSystem=very"), "utf-8")
     done = subprocess.run(
