@@ -1,4 +1,4 @@
-"""docs/threat-model.md and docs/bypasses.md say the same: every case is of one kind, held by a test of its own row."""
+"""docs/threat-model.md and docs/bypasses.md say the same: every case is of one kind, held by a test of its row."""
 
 from __future__ import annotations
 
