@@ -120,6 +120,9 @@ class _Reader:
                 case LineKind.DECISION:
                     self.run.lines += 1
                     self._take_decision(line)
+                case LineKind.WEB:
+                    self.run.lines += 1
+                    self._take_web(line)
                 case LineKind.FETCH | LineKind.SEARCH:
                     self.run.lines += 1
                     self._take_call(line)
@@ -191,6 +194,12 @@ class _Reader:
         if tool != PAGE_READ and line.text("outcome") == "success" and milliseconds is not None:
             usage = self.run.usage
             usage.longest_seconds = max(usage.longest_seconds or 0.0, milliseconds / 1e3)
+
+    def _take_web(self, line: LogLine) -> None:
+        """What a vendor said of the web tools that it ran for the agent's model."""
+        vendor, tools = line.text("vendor"), (line.members.get("declared"), line.members.get("calls"))
+        if vendor is not None and any(isinstance(one, list) and one for one in tools):
+            note(self.run.usage.web_tools, vendor, line.time, line.text("endpoint") or "")
 
     def _note_profile(self, profile: str, line: LogLine) -> None:
         self.run.profile, self.run.policy = profile, line.text("policy")

@@ -29,6 +29,7 @@ from proxy_addons.audit.reader import (
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
 
 from .prune_cli import prune
+from .safe_text import escape_text
 
 POLL_SECONDS = 0.25
 PATIENT_POLLS = 8
@@ -45,11 +46,6 @@ def resolve_state_dir(given: Path | None, environ: Mapping[str, str]) -> Path:
     # The XDG base directory specification: a relative path there is to be ignored.
     home = environ.get("XDG_STATE_HOME", "")
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "fetchd"
-
-
-def escape_text(text: str) -> str:
-    """`text` with everything but printable ASCII as escapes, such as ``\\x1b`` and ``\\u202e``."""
-    return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
 
 
 class _AuditFailure(click.ClickException):

@@ -15,7 +15,7 @@ from proxy_addons.policy.verdicts import Rule, Verdict
 from proxy_addons.policy.wire import policy_name
 
 from .config_cli import render_columns
-from .why_text import remedy_document, render_remedy
+from .remedy_text import remedy_document, render_remedy
 
 _BODYLESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _MARKS: Final = {

@@ -20,9 +20,9 @@ from fetchd.search.local.composition import LocalIndex, open_local_index
 from fetchd.search.local.indexes import Scope
 from proxy_addons.policy.config_search import SearchConfig
 
-from .audit_cli import escape_text
 from .config_cli import render_columns
 from .config_option import BadInputError
+from .safe_text import escape_text
 from .store_option import find_state, run, state_option
 
 agent_choice = click.option("--agent", metavar="NAME", help="Only of this agent.")

@@ -16,8 +16,8 @@ from fetchd.store.receipts import MAX_RECEIPT, respell
 from fetchd.store.verifying import ReceiptReport, ReceiptVerifier, verify_text
 from proxy_addons.audit import PublicKey
 
-from .audit_cli import escape_text
 from .config_option import BadInputError
+from .safe_text import escape_text
 from .store_option import NEGATIVE, existing_store, find_state, run, state_option
 
 _READ_ID = re.compile(r"[0-9a-f]{20}")

@@ -14,8 +14,8 @@ from fetchd.settings import find_state_dir
 from fetchd.store import PageStore, open_page_store
 from proxy_addons.policy.config import ConfigError
 
-from .audit_cli import escape_text
 from .config_option import BadInputError
+from .safe_text import escape_text
 
 NEGATIVE = 1  # SPEC 1.10
 

@@ -26,7 +26,7 @@ from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.suggestions import SuggestionError, suggest_profile
 from proxy_addons.policy.targets import TargetParseError, parse_target
 
-from .audit_cli import escape_text, find_log
+from .audit_cli import find_log
 from .config_option import (
     BadInputError,
     config_option,
@@ -35,6 +35,7 @@ from .config_option import (
     select_profile,
     state_dir_option,
 )
+from .safe_text import escape_text
 from .span_option import since_option, until_option
 from .suggest_text import render_suggestion, render_suggestion_json
 

@@ -15,7 +15,7 @@ from proxy_addons.policy.limits import DEFAULT_PROFILE
 from proxy_addons.policy.suggestions import HostEntry, Suggestion, describe, short_time
 from proxy_addons.policy.usage import Evidence, Usage
 
-from .audit_cli import escape_text
+from .safe_text import escape_text
 
 _ALWAYS: Final = frozenset(
     ("schemes", "ports", "methods", "allow_hosts", "byte_cap", "total_timeout", "tools")

@@ -10,8 +10,9 @@ from fetchd.why import explain
 from proxy_addons.audit.story import MAX_FETCHES, Findings, Story, find_fetches, find_newest
 from proxy_addons.policy.config import ConfigError
 
-from .audit_cli import escape_text, find_log
+from .audit_cli import find_log
 from .config_option import BadInputError, config_option
+from .safe_text import escape_text
 from .why_text import render_json, render_list, render_story
 
 NOT_FOUND = 1

@@ -15,7 +15,7 @@ from .addresses import AddressException
 from .config_addresses import parse_plain_address
 from .config_forms import MAX_ENTRIES, METHODS, FormError
 from .hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
-from .limits import MIB, Mode, Profile
+from .limits import MIB, Mode, Profile, WebTools
 from .usage import Evidence, Place, Usage
 
 LEAST_ANSWER: Final = 1 * MIB
@@ -281,6 +281,13 @@ class _Draft:
             self.cautions.append(f"{base.name} enforces: what the run was refused is not in here")
         for rule, one in sorted(usage.refused.items()):
             self.cautions.append(f"refused by rule {rule}, and not allowed here either: {describe(one)}")
+        if usage.web_tools and base.mode is Mode.MONITOR and base.web_tools is not WebTools.PASS:
+            vendors = ", ".join(sorted(usage.web_tools))
+            self.cautions.append(
+                f"web tools that vendors ran ({vendors}) were let through as they were; now web_tools ="
+                f" {base.web_tools} holds them to these hosts, and what it cannot hold is refused: add the hosts that"
+                " they may use, or write pass if a vendor may reach any for the agent"
+            )
         if usage.unreadable:
             self.cautions.append(f"{usage.unreadable:,} requests are left out: the log does not say where to")
         if usage.open:

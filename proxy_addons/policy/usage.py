@@ -54,6 +54,8 @@ class Usage:
     schemes: Seen = field(default_factory=dict)
     methods: Seen = field(default_factory=dict)
     tools: Seen = field(default_factory=dict)
+    web_tools: Seen = field(default_factory=dict)
+    """By vendor: answers of models whose requests had web tools that the vendor runs."""
     refused: Seen = field(default_factory=dict)
     """By rule, whatever was refused before or after it was let through."""
     bodies: Evidence = field(default_factory=Evidence)

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fetchd.faces import audit_cli
-from fetchd.faces.audit_cli import escape_text, follow_log, resolve_state_dir
+from fetchd.faces.audit_cli import follow_log, resolve_state_dir
+from fetchd.faces.safe_text import escape_text
 from proxy_addons.audit import AuditKeys, AuditLog, Outcome
 from proxy_addons.audit.keys import PUBLIC_FILE
 from proxy_addons.audit.reader import Follower, LogLine

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fetchd.faces.audit_commands import group
 from fetchd.faces.span_option import parse_moment
 from proxy_addons.audit import AuditKeys, FetchOutcome, FetchRecord, Outcome, PhaseTimes, SearchRecord
+from proxy_addons.audit.web_record import WebRecord
 from tests.kit.toml import write_toml
 from tests.proxy_addons.audit.kit import close, decision, open_log, series_paths
 
@@ -118,6 +119,24 @@ def test_searches_and_calls_are_tools_that_were_used(place: Place) -> None:
     )
     place.log.append(FetchRecord(tool="page_read", url=None, outcome=FetchOutcome.SOFT, **common))
     assert place.limits()["tools"] == ["page_read", "web_search"]
+
+
+def test_web_tools_that_a_vendor_ran_are_told_and_open_nothing(place: Place) -> None:
+    place.ask("https://api.anthropic.com/v1/messages", would_refuse="web-tool")
+    web: dict[str, Any] = {
+        "agent": "bot", "fetch_id": "f", "hop": 0, "vendor": "anthropic", "endpoint": "messages", "decision": 3,
+        "web_tools": "enforce",
+    }  # fmt: skip
+    place.log.append(WebRecord(**web))
+    assert "vendors" not in place.run().stdout
+    place.log.append(WebRecord(**web, declared=["web_search"]))
+    text = place.run().stdout
+    assert (
+        "# - web tools that vendors ran (anthropic) were let through as they were; now web_tools = enforce"
+        in text
+    )
+    assert place.limits()["allow_hosts"] == ["api.anthropic.com"]
+    assert "web_tools" not in place.limits()
 
 
 def test_a_part_of_the_log_by_time(place: Place) -> None:
