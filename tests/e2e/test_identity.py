@@ -175,7 +175,11 @@ async def test_two_agents_at_once_by_mcp(house: House, era: Any) -> None:
             *(client.call_tool("web_fetch", {"url": url}) for client, url, _ in calls)
         )
         assert [tool.name for tool in (await alice.list_tools()).tools] == ["web_fetch"]
-        assert [tool.name for tool in (await bob.list_tools()).tools] == ["web_fetch", "page_read"]
+        assert [tool.name for tool in (await bob.list_tools()).tools] == [
+            "web_fetch",
+            "page_read",
+            "web_search",
+        ]
         assert (await idle.list_tools()).tools == []
 
     assert [not result.is_error for result in results] == [good for _, _, good in calls]

@@ -81,7 +81,11 @@ def test_http_failures_are_problems_with_a_code(installed: Installed, url: str) 
 async def test_mcp_gives_the_packet_in_the_envelope(installed: Installed, url: str, era: Any) -> None:
     host, port = installed.up.tools
     async with Client(streamable_http_client(f"http://{host}:{port}/mcp"), mode=era) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["web_fetch", "page_read"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == [
+            "web_fetch",
+            "page_read",
+            "web_search",
+        ]
         good = await client.call_tool("page_read", {"url": url, "extract": "metadata"})
         bad = await client.call_tool("page_read", {"url": url, "allowlist": []})
     packet = json.loads(text_of(good).replace("&lt;", "<"))
