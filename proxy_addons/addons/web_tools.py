@@ -145,6 +145,8 @@ class WebTools:
         """Have the answer of a model read as it passes."""
         hop, response = hop_of(flow), flow.response
         call = hop.call
+        if call is not None and call.kept is not None:
+            call.kept.release()  # the vendor has it: until then it may have waited in a buffer
         if call is None or call.endpoint.kind is None or hop.refused or response is None:
             return
         types = values_by_name(response.headers).get(b"content-type", [])

@@ -248,7 +248,6 @@ class GateStream(HttpStream):
         yield from super().state_consume_request_body(event)
         if kept is not None and type(event) is RequestEndOfMessage:
             self.flow.request.data.content = b""  # it was sent, and the answer may take its time
-            kept.release()
 
     def state_stream_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A counting callable that refuses must end in an answer, not in a dropped chunk (N15)."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-MAX_CONTAINERS = 1_000_000
-MAX_PARTS = 4_000_000
-"""Of one text: parsed, an empty object takes thirty times its two bytes."""
+MAX_CONTAINERS = 200_000
+MAX_PARTS = 2_000_000
+"""Of one text: parsed, an empty object takes thirty times its two bytes, and each costs 5 microseconds to look at."""
 MAX_DIGITS = 400
 """Digits of an integer that is taken for a number; longer ones are only kept as they stand."""
 
