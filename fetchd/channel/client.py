@@ -37,6 +37,8 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """Well below what servers keep an idle connection for, so that few requests meet one that is just being closed."""
 MAX_BODY_BYTES: Final = 64 * MIB
 """Of any answer; readers have their own, smaller bounds."""
+_TURN: Final = 64
+"""Chunks after which others have their turn; what is buffered is handed out without waiting for anything."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 CODINGS: Final = frozenset({Coding.GZIP, Coding.DEFLATE})
 """None is asked for unless a provider does; these cost 40 KiB to undo, br and zstd megabytes."""
@@ -185,12 +187,15 @@ async def _release(response: httpcore.Response) -> None:
 
 async def _read_chunks(response: httpcore.Response, codings: tuple[Coding, ...]) -> AsyncGenerator[bytes]:
     meter = BodyMeter(codings, MAX_BODY_BYTES)
+    busy = 0
     try:
         async for chunk in response.aiter_stream():
+            busy += 1
             for piece in meter.feed(chunk):
                 yield piece
-                if codings:
-                    await asyncio.sleep(0)  # inflating a bomb must not hold up the loop
+                if codings or busy >= _TURN:  # neither a bomb nor chunks of a byte each may hold up the loop
+                    busy = 0
+                    await asyncio.sleep(0)
         meter.finish()
     except _CAUGHT as error:
         failure = _translate(error)

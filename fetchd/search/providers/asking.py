@@ -37,8 +37,10 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_ANSWER_BYTES: Final = 262_144
 """Of a success, content codings undone; exactly so many are accepted."""
 MAX_TRIES: Final = 3
-MAX_WAIT_SECONDS: Final = 10.0
+MAX_WAIT_SECONDS: Final = 5.0
 """Waited for a busy provider at a time; one that asks for more gets no further try within this search."""
+ERROR_BODY_SECONDS: Final = 5.0
+"""For the body of an error, which is only to be quoted."""
 MAX_HOLD_SECONDS: Final = 60.0
 """For so long at the most a busy provider is left alone, whatever it asks for."""
 
@@ -118,7 +120,9 @@ class RemoteProvider:
             async with asyncio.timeout_at(ends), self._channel.send(request) as answer:
                 status = answer.status
                 if not 200 <= status < 300:
-                    return await self._reject(answer)
+                    async with asyncio.timeout(ERROR_BODY_SECONDS):
+                        body = await _read(answer, _READ_OF_ERROR)
+                    return self._reject(answer, body)
                 body = await _read(answer, MAX_ANSWER_BYTES + 1)
         except (ChannelError, TimeoutError) as error:
             _log.warning("search provider %s: %s", self.name, str(error) or "the deadline has passed")
@@ -129,8 +133,8 @@ class RemoteProvider:
             return malformed(f"body exceeds {MAX_ANSWER_BYTES} bytes"), False
         return mask(self._dialect.parse(body), self._settings.secret), False
 
-    async def _reject(self, answer: ChannelAnswer) -> tuple[SearchFailure, bool]:
-        body = mask_body(await _read(answer, _READ_OF_ERROR), self._settings.secret)
+    def _reject(self, answer: ChannelAnswer, body: bytes) -> tuple[SearchFailure, bool]:
+        body = mask_body(body, self._settings.secret)
         rejection = Rejection(answer.status, answer.fields, body, time.time())
         explained = self._dialect.explain(rejection)
         shown = body if explained is None else explained.encode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from pathlib import Path
 
@@ -135,6 +136,30 @@ async def test_a_bomb_comes_in_small_pieces(pki: Pki, origin: Origin) -> None:
     async with open_channel(pki, origin.port) as channel, channel.send(ask(origin.port)) as answer:
         assert len(await anext(answer.chunks)) <= 65536
     await origin.wait_closed()
+
+
+async def test_chunks_of_a_byte_each_leave_others_their_turn(pki: Pki, origin: Origin) -> None:
+    async def tiny(exchange: Exchange) -> None:
+        await replies.start_chunked(exchange, [])
+        await exchange.raw(b"1\r\nx\r\n" * 10_000)
+        await replies.end_chunked(exchange)
+
+    origin.route("/", tiny)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with open_channel(pki, origin.port) as channel, channel.send(ask(origin.port)) as answer:
+        await anext(answer.chunks)
+        task = asyncio.create_task(others())
+        assert sum([len(chunk) async for chunk in answer.chunks]) == 9_999
+        task.cancel()
+
+    assert turns > 100
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "made-up", "gzip, gzip, gzip"])
