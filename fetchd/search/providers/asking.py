@@ -63,12 +63,14 @@ class RemoteProvider:
         *,
         deadline: float = DEADLINE_SECONDS,
         max_wait: float = MAX_WAIT_SECONDS,
+        error_body: float = ERROR_BODY_SECONDS,
     ) -> None:
         self._dialect: Final = dialect
         self._settings: Final = settings
         self._channel: Final = channel
         self._deadline: Final = deadline
         self._max_wait: Final = max_wait
+        self._error_body: Final = error_body
         self._held: _Hold | None = None
 
     def __repr__(self) -> str:
@@ -120,7 +122,7 @@ class RemoteProvider:
             async with asyncio.timeout_at(ends), self._channel.send(request) as answer:
                 status = answer.status
                 if not 200 <= status < 300:
-                    async with asyncio.timeout(ERROR_BODY_SECONDS):
+                    async with asyncio.timeout(self._error_body):
                         body = await _read(answer, _READ_OF_ERROR)
                     return self._reject(answer, body)
                 body = await _read(answer, MAX_ANSWER_BYTES + 1)

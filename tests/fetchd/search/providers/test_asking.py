@@ -127,6 +127,15 @@ async def test_every_end(script: ScriptedReply, expected: tuple[str, str]) -> No
     assert failure(await ask(script, deadline=deadline)) == expected
 
 
+async def test_an_error_body_has_its_own_short_time() -> None:
+    settings = Settings(BASE, Secret(KEY))
+    channel = FakeChannel({f"{BASE}/v1/search": ScriptedReply(500, [], [b"part"], hangs="body")})
+    found = RemoteProvider(GATEWAY, settings, channel, deadline=3600.0, error_body=0.05)
+
+    message = failure(await found.search(RUST, CALLER))[1]
+    assert message == "backend returned 500, and its error body could not be read"
+
+
 async def test_an_error_body_that_does_not_end_is_shown_as_soon_as_enough_is_there() -> None:
     script = ScriptedReply(500, [], [b"x" * 9000], hangs="body")
 
