@@ -13,7 +13,8 @@ import pytest
 from tests.gateway.expect import try_send
 from tests.gateway.footprint import processes_of
 from tests.gateway.lines import wait_lines, wait_until
-from tests.gateway.paths import ALL, Ask, Entry, send
+from tests.gateway.paths import ALL, WEBSOCKET_FIELDS, Ask, Entry, send
+from tests.gateway.test_budgets import ACCEPT
 from tests.gateway.test_workers import serve_until_both_have, watched
 from tests.kit import replies
 from tests.kit.gateway import World
@@ -152,6 +153,23 @@ def test_what_is_open_is_a_gauge(world: World) -> None:
         lambda found: found == {(): 0},
         "no open hop",
     )
+
+
+def test_a_websocket_is_counted_when_it_is_over_and_its_line_says_that_it_was_one(world: World) -> None:
+    since = Since(world)
+    world.origin.route("/ws", replies.upgrade("websocket", [ACCEPT]))
+    with world.gateway.open(OPEN) as proxy:
+        proxy.connect(world.authority())
+        inside = proxy.start_tls("a.example", world.gateway.ca_path)
+        inside.request("GET", "/ws", world.authority(), WEBSOCKET_FIELDS)
+        answer = inside.read_response()
+        assert answer.status == 101
+        assert since.counted("fetchd_hops_total") == {}
+        inside.send(b"\x88\x82\x00\x00\x00\x00\x03\xe8")
+        inside.receive_until_closed()
+    since.wait("fetchd_hops_total", {ALLOWED: 1})
+    (line,) = wait_lines(world.gateway, "close", fetch_id=answer.header("fetchd-id"))
+    assert line["status"] == 101
 
 
 def test_the_log_and_the_numbers_tell_the_same(world: World) -> None:
