@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
+from proxy_addons.policy.config_ask import AskTables
 from proxy_addons.policy.config_search import SearchConfig
 
 from .extract.pool import ProcessExtractor
@@ -84,12 +85,13 @@ async def open_tools(
     *,
     tidy: bool = True,
     extra_ca: Sequence[str] = (),
+    asking: Callable[[], AskTables] = AskTables,
     meters: DaemonMeters | None = None,
 ) -> AsyncIterator[DaemonTools]:
     """All tools, which share connections and workers; `log` is written to and not closed. Raises StoreError.
 
     max_bytes, tidy: see `open_page_store`; tidy is for those that serve. search: its configuration now.
-    extra_ca: see `open_web_search`. meters: count the work on pages.
+    extra_ca, asking: see `open_web_search`. meters: count the work on pages.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
@@ -110,7 +112,7 @@ async def open_tools(
         offer = index.feeder.offer
         reader = PageReader(transport, slicer, store, log, offer=offer)
         web_search = await stack.enter_async_context(
-            open_web_search(search, log, index.provider, extra_ca=extra_ca)
+            open_web_search(search, log, index.provider, extra_ca=extra_ca, asking=asking)
         )
         web_fetch = WebFetch(transport, extractor, log, offer=offer)
         yield DaemonTools(web_fetch, reader, web_search, store, index)

@@ -131,6 +131,7 @@ async def installation(
                 config.store_max_bytes,
                 lambda: rules.now.config.search,
                 extra_ca=config.tls.extra_ca,
+                asking=lambda: rules.now.config.asking,
                 meters=meters,
             )
         )

@@ -86,9 +86,14 @@ def check_config(file: Path | None, config_path: Path | None) -> None:
     Exit status: 0 valid, 2 not.
     """
     from fetchd.search.providers.opening import find_provider_faults  # here: an HTTP client is slow to import
+    from fetchd.web_access.links import find_vendor_faults
 
     loaded = load_or_fail(file if file is not None else config_path)
-    faults = find_provider_faults(loaded.config.search, os.environ)
+    search = loaded.config.search
+    faults = [
+        *find_provider_faults(search, os.environ),
+        *find_vendor_faults(loaded.config.asking.vendors, [name.value for name in search.chain], os.environ),
+    ]
     notes = (
         *check_files_or_fail(loaded),
         *(f"{key}: {what}; until then its searches fail with: request failed" for key, what in faults),

@@ -52,7 +52,11 @@ async def open_searching(settings: FetchSettings) -> AsyncIterator[WebSearch]:
         open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
         open_local_index(settings.state_dir, config) as index,
         open_web_search(
-            config, log, index.provider, extra_ca=settings.loaded.config.tls.extra_ca
+            config,
+            log,
+            index.provider,
+            extra_ca=settings.loaded.config.tls.extra_ca,
+            asking=lambda: settings.loaded.config.asking,
         ) as web_search,
     ):
         yield web_search

@@ -5,7 +5,7 @@ Keys stay here: no caller brings one, and none leaves but to the vendor it is fo
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +77,18 @@ async def open_links(
             else:
                 links[name] = Link(vendor.endpoint, channel, secret)
         yield VendorLinks(links, missing)
+
+
+def find_vendor_faults(
+    vendors: Mapping[Vendor, VendorConfig], names: Iterable[str], environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What keeps vendors from being asked: key of the configuration, and what is wrong. Blocks."""
+    for name, vendor in vendors.items():
+        if name.value in names:
+            try:
+                _read_secret(vendor, environ)
+            except ChannelError as error:
+                yield f"vendors.{name}.{'key_file' if vendor.key_file is not None else 'key_env'}", str(error)
 
 
 def _read_secret(vendor: VendorConfig, environ: Mapping[str, str]) -> Secret:

@@ -7,6 +7,7 @@ from .config_schema import TABLES
 from .config_search import is_loopback as names_loopback
 from .config_values import Config, ConfigError
 from .targets import parse_target
+from .vendors.dialects import Vendor
 
 
 def check_all(config: Config, source: str) -> None:
@@ -38,6 +39,13 @@ def _check_search(config: Config, source: str) -> None:
                 source,
                 f"search.{name}.{missing}",
                 f"is missing, and search.{key} names {name}; write {TABLES[f'search.{name}'][missing].request[6:]}",
+            )
+        vendor = config.asking.vendors.get(Vendor(name.value)) if name.value in list(Vendor) else None
+        if vendor is not None and vendor.model is None:
+            raise ConfigError(
+                source,
+                f"vendors.{name}.model",
+                f"is missing, and search.{key} names {name}; write {TABLES[f'vendors.{name}']['model'].request[6:]}",
             )
         if provider is not None and _is_own_listener(provider.endpoint, config.daemon.endpoint.port):
             raise ConfigError(

@@ -25,6 +25,9 @@ class SearchProviderName(StrEnum):
     BRAVE = "brave"
     SEARXNG = "searxng"
     TAVILY = "tavily"
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+    OPENROUTER = "openrouter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ REMOTE_PROVIDERS: Mapping[SearchProviderName, ProviderNeeds] = MappingProxyType(
         SearchProviderName.TAVILY: ProviderNeeds("https://api.tavily.com", key=True),
     }
 )
-"""Each has a table [search.NAME]; `local` is the index of this installation and needs nothing."""
+"""Each has a table [search.NAME]; `local` is the index of this installation and needs nothing; vendors of models have
+[vendors.NAME]."""
 
 DEFAULT_CONCURRENCY = 4
 """Searches at one provider at the same time: enough for a few agents, and what public APIs let through."""

@@ -27,14 +27,20 @@ from fetchd.search.interface import (
 )
 from fetchd.search.local.composition import open_local_index
 from fetchd.search.providers.opening import open_providers
+from fetchd.search.providers.vendor import VendorSearch
 from fetchd.search.results import render_results
+from fetchd.web_access.links import open_links
+from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.config_search import ProviderConfig, SearchConfig, SearchProviderName
 from proxy_addons.policy.limits import DEFAULT_PROFILE
+from proxy_addons.policy.vendors.dialects import Vendor
 from tests.fetchd.search.providers.peers import KEY, Answer, brave, searxng, serve, tavily
+from tests.kit import vendor_answers as answers
 from tests.kit.exchange import Exchange, Request, Route
 from tests.kit.origin import Origin
 from tests.kit.pki import Pki
 from tests.kit.sync import PATIENCE, Gate
+from tests.kit.vendor_server import VendorServer
 
 CALLER = Caller("bot", DEFAULT_PROFILE)
 
@@ -86,10 +92,32 @@ async def open_remote(name: str, folder: Path, route: Route | None) -> AsyncIter
             yield providers[which]
 
 
+VENDORS: dict[str, answers.Object] = {
+    "anthropic": answers.message(
+        answers.search_use(), answers.search_result("https://a.example/"), searches=1
+    ),
+    "openai": answers.response(answers.web_call(sources=["https://a.example/"])),
+    "openrouter": answers.chat("x", answers.url_citation("https://a.example/")),
+}
+"""What answers where a vendor of models is asked."""
+
+
+@asynccontextmanager
+async def open_vendor(name: str, folder: Path, route: Route | None) -> AsyncIterator[SearchProvider]:
+    pki = Pki(folder)
+    with VendorServer(tls=pki.server_context("localhost")) as vendor:
+        vendor.replies = [VENDORS[name] if route is None else route]
+        table = {"endpoint": f"https://localhost:{vendor.port}", "model": "m", "key_env": "SEARCH_KEY"}
+        vendors = parse_config({"vendors": {name: table}}, source="test").asking.vendors
+        async with open_links(vendors, [str(pki.ca_path)], {"SEARCH_KEY": KEY}) as links:
+            yield VendorSearch(lambda: vendors[Vendor(name)], links)
+
+
 OPENERS: dict[str, Opener] = {
     "scripted": open_scripted,
     "local": open_local,
     **{name: partial(open_remote, name) for name in PEERS},
+    **{name: partial(open_vendor, name) for name in VENDORS},
 }
 each = pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS)
 

@@ -17,12 +17,16 @@ from fetchd.search.interface import (
 )
 from fetchd.search.local.provider import CAPABILITIES as LOCAL
 from fetchd.search.providers.opening import DIALECTS
+from fetchd.search.providers.vendor import capabilities_of
 from proxy_addons.policy.config_search import SearchProviderName
+from proxy_addons.policy.vendors.dialects import DEFAULT_DIALECTS
+from proxy_addons.policy.vendors.dialects import DIALECTS as ASKED
 from tests.kit.corpora import REPOSITORY
 
 TABLES: Mapping[str, Mapping[Argument, Capability]] = {
     "local": LOCAL,
     **{name.value: dialect.capabilities for name, dialect in DIALECTS.items()},
+    **{vendor.value: capabilities_of(ASKED[name]) for vendor, name in DEFAULT_DIALECTS.items()},
 }
 WORDS = {Support.NATIVE: "yes", Support.SYNTAX: "syntax", Support.AFTER: "after", Support.REFUSED: "no"}
 EVERYTHING = SearchArguments(
@@ -59,7 +63,7 @@ def test_the_documentation_has_the_same_table() -> None:
     text = (REPOSITORY / "docs/search.md").read_text("utf-8")
 
     assert "| argument | " + " | ".join(f"`{name.value}`" for name in SearchProviderName) + " |" in text
-    assert f"|---|---|---|---|---|---|\n{render_table()}\n\n" in text
+    assert f"|{'---|' * (len(SearchProviderName) + 1)}\n{render_table()}\n\n" in text
     assert f"\n{render_refused()}\n\n" in text
 
 
