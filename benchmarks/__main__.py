@@ -1,5 +1,6 @@
 """`python -m benchmarks`: measure, print, write `benchmarks/latest.json`."""
 
+import asyncio
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -8,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from benchmarks.audit_index import INDEX_ROUNDS, LINES, measure_index
 from benchmarks.load import Shape
 from benchmarks.local_search import NO_SEARCH, SearchRow, measure_search
 from benchmarks.micro import time_functions
@@ -22,7 +24,7 @@ from tests.kit.corpora import corpora_root
 
 LATEST = Path(__file__).with_name("latest.json")
 PROXIES = ("fetchd", "fetchd-budgets", "fetchd-2", "mitmdump", "squid")
-PARTS = ("hops", "pages", "reads", "vendors", "search")
+PARTS = ("hops", "pages", "reads", "vendors", "search", "audit")
 NO_SQUID = "squid ssl-bump: not measured, squid-openssl (Debian) is not installed"
 
 
@@ -68,6 +70,9 @@ def main(
     if not parts or "search" in parts:
         searched, notes = run_search(console)
         results = replace(results, search_rows=searched, notes=[*results.notes, *notes])
+    if not parts or "audit" in parts:
+        say = partial(console.print, style="dim")
+        results = replace(results, audit_index=asyncio.run(measure_index(LINES, INDEX_ROUNDS, say)))
     print_report(results, console)
     write_json(results, output)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.audit_index import QUESTION_BOUND_MS, IndexFigures, render_index
 from benchmarks.load import Shape
 from benchmarks.local_search import SEARCH_BOUND_MS, SearchRow
 from benchmarks.micro import Timing
@@ -50,6 +51,7 @@ class Results:
     read_rows: Sequence[ReadRow] = field(default=())
     vendor_rows: Sequence[VendorRow] = field(default=())
     search_rows: Sequence[SearchRow] = field(default=())
+    audit_index: IndexFigures | None = None
 
     def row(self, proxy: str, shape: Shape) -> Row | None:
         """The row of a proxy whose name begins so."""
@@ -91,6 +93,10 @@ class Results:
         for search in self.search_rows:
             text = f"a search of {search.pages:,} pages read here: ms, 95 of a hundred"
             found.append(Expectation(text, search.p95_ms, SEARCH_BOUND_MS, False))
+        if self.audit_index is not None:
+            slowest = max(self.audit_index.questions, key=lambda row: row.p95_ms)
+            text = f"{self.audit_index.lines:,} audit lines, {slowest.name}: ms, 95 of a hundred"
+            found.append(Expectation(text, slowest.p95_ms, QUESTION_BOUND_MS, False))
         return found
 
     def page_row(self, system: str) -> PageRow | None:
@@ -110,6 +116,8 @@ def print_report(results: Results, console: Console) -> None:
         console.print(_vendor_table(results))
     if results.search_rows:
         console.print(_search_table(results))
+    if results.audit_index is not None:
+        console.print(render_index(results.audit_index))
     console.print(_expectation_table(results))
     for note in results.notes:
         console.print(note)
@@ -225,6 +233,7 @@ def write_json(results: Results, path: Path) -> None:
         "reads": [asdict(row) for row in results.read_rows],
         "vendors": [asdict(row) for row in results.vendor_rows],
         "searches": [asdict(row) for row in results.search_rows],
+        "audit_index": asdict(results.audit_index) if results.audit_index is not None else None,
         "functions": [asdict(timing) for timing in results.timings],
         "expectations": [{**asdict(one), "holds": one.holds} for one in results.expectations],
         "notes": list(results.notes),

@@ -14,6 +14,7 @@ WOULD_REFUSE: Final = "would refuse"
 
 SLOT: Final = 60_000_000
 """Rows are counted by the minute."""
+HOUR_SLOTS: Final = 60
 MAX_LIMIT: Final = 1_000
 """Rows of one answer."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .interface import SLOT, Cursor, Filter
+from .interface import HOUR_SLOTS, SLOT, Cursor, Filter
 
 END: Final = "\U0010ffff"
 
@@ -69,26 +69,50 @@ def select_rows(wanted: Wanted, before: Cursor | None = None, *, whole_slots: bo
     return Query(f"rows INDEXED BY {index} WHERE {' AND '.join(conditions) or 'TRUE'}", tuple(values))
 
 
-def select_tally(wanted: Wanted) -> Query | None:
-    """From the counts by minute; None where they do not know enough."""
+def select_tally(wanted: Wanted, slots: int) -> Query | None:
+    """From the counts; None where they do not know enough. slots: minutes of a stretch of time.
+
+    Where stretches are hours or more, whole hours are taken as such, and minutes at both ends alone.
+    """
     if wanted.hosts is not None or wanted.filter.fetch_id:
         return None
-    conditions, values = ["TRUE"], list[object]()
-    for column, number in (
-        ("kind", wanted.kind),
-        ("agent", wanted.agent),
-        ("verdict", wanted.verdict),
-        ("rule", wanted.rule),
-    ):
-        if number is not None:
-            conditions.append(f"{column} = ?")
-            values.append(number)
     since, until = floor_slot(wanted.filter.since), ceil_slot(wanted.filter.until)
-    for condition, bound in (("slot >= ?", since), ("slot < ?", until)):
-        if bound is not None:
+    first = None if since is None else since // SLOT
+    last = None if until is None else until // SLOT
+    pieces: list[tuple[str, int | None, int | None]] = [("tally", first, last)]
+    if slots % HOUR_SLOTS == 0:
+        begin = None if first is None else -(-first // HOUR_SLOTS) * HOUR_SLOTS
+        end = None if last is None else last // HOUR_SLOTS * HOUR_SLOTS
+        if begin is None or end is None or begin < end:
+            pieces = [("hours", begin, end)]
+            if first is not None and first != begin:
+                pieces.append(("tally", first, begin))
+            if last is not None and last != end:
+                pieces.append(("tally", end, last))
+    selected = [_select_counts(wanted, *piece) for piece in pieces]
+    return Query(
+        f"({' UNION ALL '.join(one.source for one in selected)})",
+        tuple(value for one in selected for value in one.values),
+    )
+
+
+def _select_counts(wanted: Wanted, table: str, first: int | None, last: int | None) -> Query:
+    conditions, values = ["TRUE"], list[object]()
+    for condition, value in (
+        ("kind = ?", wanted.kind),
+        ("agent = ?", wanted.agent),
+        ("verdict = ?", wanted.verdict),
+        ("rule = ?", wanted.rule),
+        ("slot >= ?", first),
+        ("slot < ?", last),
+    ):
+        if value is not None:
             conditions.append(condition)
-            values.append(bound // SLOT)
-    return Query(f"tally WHERE {' AND '.join(conditions)}", tuple(values))
+            values.append(value)
+    return Query(
+        f"SELECT slot, verdict, rule, rows FROM {table} WHERE {' AND '.join(conditions)}",  # noqa: S608 (ours)
+        tuple(values),
+    )
 
 
 def floor_slot(time: int | None) -> int | None:

@@ -113,7 +113,7 @@ class SqliteAuditIndex:
             if known is None:
                 return ()
             slots = max(1, step // SLOT)
-            query = select_tally(known)
+            query = select_tally(known, slots)
             slot, number = "slot", "SUM(rows)"
             if query is None:
                 query, slot, number = select_rows(known, whole_slots=True), f"(time / {SLOT})", "COUNT(*)"

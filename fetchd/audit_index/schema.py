@@ -3,13 +3,13 @@
 names    every agent, host, verdict, rule, kind, chain and method once; rows hold their numbers (0: none)
 files    how far each file of the log was taken in
 rows     one row each; `file`, `start`: where its first line stands; `close_file`, `close_start`: its close line
-tally    rows by minute, kind, agent, verdict and rule: what charts add up
+tally    rows by minute, kind, agent, verdict and rule: what charts add up; `hours` the same by hour, for long times
 state    one row: lines taken in, rows there are, and the revision that changes with every change
 """
 
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 APPLICATION_ID: Final = 0x66616964
 """``faid``: whose file this is."""
 
@@ -59,6 +59,15 @@ CREATE INDEX by_line ON rows (chain, seq);
 CREATE INDEX by_fetch ON rows (fetch_id) WHERE fetch_id > '';
 CREATE TABLE tally (
     slot INTEGER NOT NULL,           -- minutes since 1970
+    kind INTEGER NOT NULL,
+    agent INTEGER NOT NULL,
+    verdict INTEGER NOT NULL,
+    rule INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    PRIMARY KEY (slot, kind, agent, verdict, rule)
+) WITHOUT ROWID;
+CREATE TABLE hours (
+    slot INTEGER NOT NULL,           -- minutes since 1970, of the hour's beginning
     kind INTEGER NOT NULL,
     agent INTEGER NOT NULL,
     verdict INTEGER NOT NULL,

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from proxy_addons.audit.reader import parse_log_line
 
 from .entries import Ending, Entry, final_verdict, read_entry
-from .interface import HOP, OPEN, SLOT
+from .interface import HOP, HOUR_SLOTS, OPEN, SLOT
 from .schema import APPLICATION_ID, SCHEMA, VERSION
 from .tail import Batch, FileKey, Progress
 
@@ -210,11 +210,15 @@ class IndexWriter:
         tally[slot, kept.kind, kept.agent, verdict, rule] += 1
 
     def _add(self, tally: Counter[TallyKey]) -> None:
-        self._db.executemany(
-            "INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
-            [(*key, number) for key, number in tally.items() if number],
-        )
+        hours: Counter[TallyKey] = Counter()
+        for (slot, kind, agent, verdict, rule), number in tally.items():
+            hours[slot // HOUR_SLOTS * HOUR_SLOTS, kind, agent, verdict, rule] += number
+        for table, counts in (("tally", tally), ("hours", hours)):
+            self._db.executemany(
+                f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 (one of two names)
+                " ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
+                [(*key, number) for key, number in counts.items() if number],
+            )
 
     def _count(self, lines: int, rows: int) -> None:
         self._db.execute(
