@@ -261,6 +261,22 @@ def test_other_hosts_are_nobodys_vendors(world: VendorWorld, name: str) -> None:
         assert connection.read_response().header("fetchd-rule") in ("authority-mismatch", "dns-failed")
 
 
+def test_which_hosts_are_a_vendors_is_the_configurations_and_taken_by_a_reload(tmp_path: Path) -> None:
+    with VendorWorld(tmp_path) as world:
+        world.vendor.route("*", replies.json(vendors.message()))
+        assert_refused(world, post(world, b"not JSON"))
+        config = world.gateway._told["config"]
+        config["vendors"] = {"anthropic": {"hosts": ["models.internal.example"]}}
+        assert world.gateway.reload(config)["event"] == "reloaded"
+        answer = post(world, b"not JSON")
+        assert answer.status == 200
+        assert not world.web_lines(str(answer.header("fetchd-id")))
+        config["vendors"] = {"openai": {"hosts": [ANTHROPIC]}, "anthropic": {"hosts": []}}
+        assert world.gateway.reload(config)["event"] == "reloaded"
+        answer = post(world, b"not JSON", path="/v1/responses")
+        assert answer.json()["error"]["code"] == "web-tool"
+
+
 def test_a_websocket_is_closed(tmp_path: Any) -> None:
     with VendorWorld(tmp_path) as world:
         config = world.gateway._told["config"]

@@ -19,6 +19,8 @@ from .endpoints import BodyKind
 
 MAX_LINE = 8 << 20
 """Of an event stream: a fetched page comes whole in one event."""
+MAX_LINES = 1_000_000
+"""Of one event stream: ten times what the longest answer has; a line costs a microsecond."""
 MAX_WHOLE = 8 << 20
 MAX_ROWS = 64
 MAX_WORD = 100
@@ -134,9 +136,15 @@ class EventStream:
         """In the middle of a line that is too long."""
         self._missed = False
         self._ended = False
+        self._lines = 0
 
     def feed(self, piece: bytes) -> None:
+        if self._lines > MAX_LINES:
+            self._missed = True
+            self._rest.clear()
+            return
         *lines, rest = _LINE_END.split(piece)
+        self._lines += len(lines)
         for line in lines:
             self._end_line(line)
         if rest:

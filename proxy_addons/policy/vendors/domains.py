@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from proxy_addons.policy.hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
 
 MAX_ENTRY = 512
+MAX_ASKED = 200
+"""Entries of an agent's list; vendors take 64 to 100."""
+MAX_LISTED = 1000
+"""Entries that host rules may come to: far above what any vendor takes."""
 WEB_PORTS = (None, 80, 443)
 
 
@@ -55,12 +59,16 @@ def narrow_domains(
 
     An empty list asked for is taken for one that was left out where it blocks, and allows nothing where it allows.
     """
+    if max(len(asked_allow or ()), len(asked_block or ())) > MAX_ASKED:
+        raise NarrowError(f"write at most {MAX_ASKED} domains")
     allowed = None if asked_allow is None else [_parse(one, paths, wildcards) for one in asked_allow]
     blocked = [_parse(one, paths, wildcards) for one in asked_block or ()]
     if any(pattern.suffix == "" and pattern.port in (None, 443) for pattern in rules.deny):
         raise NarrowError("the profile's host rules allow nothing")
     denied = [_entry_of(pattern) for pattern in rules.deny if pattern.suffix]
     own = _own_entries(rules.allow)
+    if max(len(own or ()) if allowed is None else 0, len(denied)) > MAX_LISTED:
+        raise NarrowError(f"its host rules come to more than {MAX_LISTED} entries")
     if own is None and allowed is None:
         return _only_blocked(denied, blocked, wildcards)
     entries = _meet(own, allowed)

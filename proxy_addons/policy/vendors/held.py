@@ -6,6 +6,8 @@ from typing import Any
 from .tools import WebTool
 
 MAX_SHOWN = 60
+MAX_ENTRIES = 10_000
+"""Of any list that is looked at entry by entry: tools, plugins, models."""
 
 
 class HeldError(ValueError):
@@ -23,6 +25,8 @@ def list_of(value: object, name: str) -> Sequence[Any]:
         return []
     if not isinstance(value, list):
         raise HeldError(f'"{name}" is no list')
+    if len(value) > MAX_ENTRIES:
+        raise HeldError(f'"{name}" has more than {MAX_ENTRIES} entries')
     return value
 
 

@@ -177,6 +177,16 @@ def test_an_endless_line_is_passed_over_in_bounded_room(
     assert not reader.facts.complete
 
 
+def test_lines_without_end_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_LINES", 1000)
+    reader = EventStream(BodyKind.MESSAGES)
+    for _ in range(20):
+        reader.feed(b"\n" * 100)
+    reader.feed(b"".join(vendors.message_events(vendors.message())))
+    reader.finish()
+    assert reader.facts == AnswerFacts()
+
+
 def test_a_whole_answer_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MAX_WHOLE", 1000)
     reader = WholeAnswer(BodyKind.MESSAGES)

@@ -85,6 +85,8 @@ def test_narrowed(sentence: str) -> None:
 REFUSED: dict[str, tuple[Lists, Lists, str]] = {
     "nothing in common": ((["a.example"], []), (["b.example"], None), "nothing is left"),
     "below a name that is allowed alone": ((["a.example"], []), (["b.a.example"], None), "nothing is left"),
+    "a list that no vendor takes": ((["*"], []), (["a.example"] * 201, None), "at most 200"),
+    "host rules that no vendor takes": (([f"n{n}.example" for n in range(1001)], []), (None, None), "more than 1000"),
     "a profile that allows nothing": (([], []), (None, None), "nothing is left"),
     "nothing asked for": ((["*"], []), ([], None), "nothing is left"),
     "everything denied": ((["*"], ["*"]), (None, None), "allow nothing"),

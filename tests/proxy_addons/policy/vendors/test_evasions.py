@@ -112,6 +112,11 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
     "Anthropic's tool at OpenRouter": (ROUTED, tools(SEARCH, endpoint=ROUTED), "openrouter:web_search"),
     # tools in odd places
     "tools as an object": (MESSAGES, body_of(MESSAGES, tools=SEARCH), '"tools" is no list'),
+    "more tools than anybody has": (
+        MESSAGES,
+        body_of(MESSAGES, tools=[{"name": "f"}] * 10_001),
+        "more than 10000 entries",
+    ),
     "a list in the list": (MESSAGES, body_of(MESSAGES, tools=[[SEARCH]]), "no object"),
     "a member that nobody knows": (MESSAGES, body_of(MESSAGES, extra_tools=[SEARCH]), UNKNOWN),
     "a member in another case": (MESSAGES, body_of(MESSAGES, Tools=[SEARCH]), UNKNOWN),
