@@ -8,11 +8,9 @@ and leaves one audit line behind. Each provider that was asked has its own, writ
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from dataclasses import replace
 from typing import Final, Protocol
 
 from fetchd.core.caller import Caller
@@ -20,45 +18,26 @@ from fetchd.core.envelope import render_envelope
 from fetchd.core.failures import FailureKind
 from fetchd.core.progress import FetchProgress, Phase
 from fetchd.fetch import fresh_fetch_id, fresh_nonce
-from proxy_addons.audit import AuditUnavailableError, FetchOutcome, SearchRecord
+from proxy_addons.audit import AuditUnavailableError, SearchRecord
 from proxy_addons.policy.config_search import ProviderConfig, SearchConfig, SearchProviderName
-from proxy_addons.policy.wire import policy_name
 
 from .arguments import parse_search_arguments, read_search_arguments
 from .capabilities import find_refused
 from .domains import keep_rows
-from .interface import SearchAnswer, SearchArguments, SearchFailure, SearchProvider, SearchRow
+from .interface import SearchAnswer, SearchArguments, SearchFailure, SearchProvider
+from .outcome import TOOL, SearchCall, SearchResult, make_record
 from .pacing import BusyError, Pace
 from .results import find_blank_url, render_results
 
-TOOL: Final = "web_search"
 DEADLINE_SECONDS: Final = 30.0
 """Of a whole call, all of its providers included (SPEC 4)."""
 
 REQUEST_FAILED: Final = SearchFailure(FailureKind.TRANSPORT, "request failed")
 DIED: Final = SearchFailure(FailureKind.OTHER, "the search task did not finish")
 
-_QUOTED_BODY: Final = re.compile(r"(backend returned \d+):.*", re.DOTALL)
-
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """How a call ended. `text` is enveloped; only that of a failure is the bare message.
-
-    rows: those of the text, in its order. provider: who answered, or failed last; None when none was asked. query: as
-    it was asked. credits: what the provider said it cost.
-    """
-
-    text: str
-    fetch_id: str
-    failure: SearchFailure | None = None
-    rows: tuple[SearchRow, ...] = ()
-    dropped: int = 0
-    provider: str | None = None
-    query: str = ""
-    credits: float | None = None
+__all__ = ("DEADLINE_SECONDS", "DIED", "REQUEST_FAILED", "TOOL", "SearchLog", "SearchResult", "WebSearch")
 
 
 class SearchLog(Protocol):
@@ -71,21 +50,6 @@ class SearchLog(Protocol):
     def query_digest(self, query: str) -> str | None:
         """The keyed digest that stands for a query."""
         ...
-
-
-@dataclass(slots=True)
-class _Call:
-    """What is known of a call so far, for its audit lines."""
-
-    caller: Caller
-    fetch_id: str
-    ends: float
-    config: SearchConfig
-    progress: FetchProgress
-    arguments: SearchArguments | None = None
-    attempt: int = 0
-    provider: str | None = None
-    began: float = 0.0
 
 
 class WebSearch:
@@ -124,17 +88,19 @@ class WebSearch:
         progress = progress or FetchProgress()
         progress.phase = Phase.SEARCHING
         now = time.monotonic()
-        call = _Call(caller, self._make_fetch_id(), now + self._deadline, self._config(), progress, began=now)
+        call = SearchCall(
+            caller, self._make_fetch_id(), now + self._deadline, self._config(), progress, began=now
+        )
         try:
             return await self._run(arguments, call)
         except asyncio.CancelledError:
-            self._write(call, FetchOutcome.ABORTED)
+            self._write(call, None)
             raise
         except Exception:  # noqa: BLE001 - a fault of ours fails closed: kind Other
             _log.exception("web_search %s died", call.fetch_id)
             return self._end(DIED, call)
 
-    async def _run(self, arguments: str | bytes | Mapping[str, object], call: _Call) -> SearchResult:
+    async def _run(self, arguments: str | bytes | Mapping[str, object], call: SearchCall) -> SearchResult:
         parsed = (
             parse_search_arguments(arguments)
             if isinstance(arguments, str | bytes)
@@ -155,7 +121,7 @@ class WebSearch:
         return result if result is not None else self._end(DIED, call)
 
     async def _ask(
-        self, name: SearchProviderName, arguments: SearchArguments, call: _Call, seconds: float
+        self, name: SearchProviderName, arguments: SearchArguments, call: SearchCall, seconds: float
     ) -> SearchAnswer | SearchFailure:
         """One provider's answer, held to the arguments."""
         provider = self._providers.get(name)
@@ -180,102 +146,37 @@ class WebSearch:
             return REQUEST_FAILED if started else _busy(name)
         return answer if isinstance(answer, SearchFailure) else _hold(answer, arguments)
 
-    def _end(self, outcome: SearchAnswer | SearchFailure, call: _Call) -> SearchResult:
+    def _end(self, outcome: SearchAnswer | SearchFailure, call: SearchCall) -> SearchResult:
         """The result of an attempt, once its line is written."""
         result = self._render(outcome, call)
-        if not self._write(call, *_describe(result, outcome)):
-            # Nothing is handed out that the log does not know of.
-            return self._render(DIED, call)
-        return result
+        # Nothing is handed out that the log does not know of.
+        return result if self._write(call, result) else self._render(DIED, call)
 
-    def _render(self, outcome: SearchAnswer | SearchFailure, call: _Call) -> SearchResult:
+    def _render(self, outcome: SearchAnswer | SearchFailure, call: SearchCall) -> SearchResult:
+        cost = None
         if isinstance(outcome, SearchAnswer) and call.arguments is not None:
-            text = render_results(call.arguments.query, outcome.rows)
+            query, cost = call.arguments.query, outcome.credits
+            text = render_results(query, outcome.rows)
             if isinstance(text, str):
                 enveloped = render_envelope(text, self._make_nonce())
-                return SearchResult(
-                    enveloped,
-                    call.fetch_id,
-                    None,
-                    outcome.rows,
-                    outcome.dropped,
-                    call.provider,
-                    call.arguments.query,
-                    outcome.credits,
-                )
+                rows, dropped = outcome.rows, outcome.dropped
+                return SearchResult(enveloped, call.fetch_id, None, rows, dropped, call.provider, query, cost)
             outcome = text
         failure = outcome if isinstance(outcome, SearchFailure) else DIED
         message = failure.message.encode("utf-8", "backslashreplace").decode("utf-8")
-        return SearchResult(f"{TOOL}: {message}", call.fetch_id, failure, provider=call.provider)
+        return SearchResult(
+            f"{TOOL}: {message}", call.fetch_id, failure, provider=call.provider, credits=cost
+        )
 
-    def _write(self, call: _Call, outcome: FetchOutcome, facts: "_Facts | None" = None) -> bool:
-        """Whether the line could be written."""
+    def _write(self, call: SearchCall, result: SearchResult | None) -> bool:
+        """Whether the line of an attempt could be written. result: None where the call was dropped."""
+        digest = self._audit.query_digest(call.arguments.query) if call.arguments is not None else None
         try:
-            self._audit.append(self._record(call, outcome, facts or _Facts()))
+            self._audit.append(make_record(call, result, digest, time.monotonic()))
         except AuditUnavailableError as error:
             _log.error("web_search %s: %s", call.fetch_id, error)
             return False
         return True
-
-    def _record(self, call: _Call, outcome: FetchOutcome, facts: "_Facts") -> SearchRecord:
-        found, profile = call.arguments, call.caller.profile
-        record = SearchRecord(
-            tool=TOOL,
-            agent=call.caller.agent,
-            profile=profile.name,
-            policy=policy_name(profile),
-            fetch_id=call.fetch_id,
-            attempt=call.attempt,
-            provider=call.provider,
-            outcome=outcome,
-            failure=facts.failure,
-            detail=facts.detail,
-            rows=facts.rows,
-            dropped=facts.dropped,
-            credits=facts.credits,
-            text_sha256=facts.text_sha256,
-            ms=(time.monotonic() - call.began) * 1000,
-        )
-        if found is None:
-            return record
-        return replace(
-            record,
-            query=found.query if call.config.log_queries else None,
-            query_digest=self._audit.query_digest(found.query),
-            count=found.count,
-            freshness=found.freshness,
-            country=found.country,
-            search_lang=found.search_lang,
-            safesearch=found.safesearch,
-            include_domains=found.include_domains,
-            exclude_domains=found.exclude_domains,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What an audit line says of an attempt's end."""
-
-    failure: str | None = None
-    detail: str | None = None
-    rows: int | None = None
-    dropped: int | None = None
-    credits: float | None = None
-    text_sha256: str | None = None
-
-
-def _describe(result: SearchResult, outcome: SearchAnswer | SearchFailure) -> tuple[FetchOutcome, _Facts]:
-    cost = outcome.credits if isinstance(outcome, SearchAnswer) else None
-    digest = sha256(result.text.encode("utf-8")).hexdigest()
-    failure = result.failure
-    if failure is None:
-        return FetchOutcome.SUCCESS, _Facts(
-            rows=len(result.rows), dropped=result.dropped, credits=cost, text_sha256=digest
-        )
-    detail = _QUOTED_BODY.sub(r"\1", failure.logged or failure.message)
-    return FetchOutcome.HARD, _Facts(
-        failure=failure.kind, detail=f"{TOOL}: {detail}", credits=cost, text_sha256=digest
-    )
 
 
 def _hold(answer: SearchAnswer, arguments: SearchArguments) -> SearchAnswer | SearchFailure:
