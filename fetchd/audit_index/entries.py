@@ -111,13 +111,11 @@ def identity_of(line: LogLine) -> str:
     return word(line.text("fetch_id") or line.text("run_id") or "")
 
 
-_SUBJECTS: Final = ("query", "query_digest", "model", "provider", "detail")
+_SUBJECTS: Final = ("query", "query_digest", "model", "provider", "vendor", "detail")
 
 
 def _subject(line: LogLine) -> str:
     """What a line without a URL is about, whatever its kind."""
-    if (vendor := line.text("vendor")) is not None:
-        return f"{vendor} {line.text('endpoint') or ''}".rstrip()
     return next((text for name in _SUBJECTS if (text := line.text(name))), "")
 
 

@@ -262,7 +262,7 @@ async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> N
     page = (await get(site, "/fetch/run-1")).text
     assert "<h1>Run <code>" in page and page.count("Line: <bdi>ask</bdi>") == 2 and "<bdi>done</bdi>" in page
     rows = {row["kind"]: row for row in (await get(site, "/export.json")).json()["rows"]}
-    assert (rows["web"]["target"], rows["search"]["method"]) == ("anthropic messages", "web_search")
+    assert (rows["web"]["target"], rows["search"]["method"]) == ("anthropic messages, 1 cited", "web_search")
     assert (rows["ask"]["fetch_id"], rows["ask"]["verdict"]) == ("run-1", "success")
 
 
