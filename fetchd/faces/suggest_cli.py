@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -105,6 +106,9 @@ def suggest(
         suggestion = suggest_profile(run.usage, base, chosen, registrable_domain if generalize else None)
     except SuggestionError as error:
         raise BadInputError(str(error)) from None
+    if chosen in loaded.config.profiles:
+        known = f"profile {chosen} is there already: these lines take the place of its table"
+        suggestion = replace(suggestion, cautions=(known, *suggestion.cautions))
     text = render_suggestion(suggestion, run, agent, loaded.source, faults)
     _prove(text, run, suggestion.profile, loaded.source)
     for fault in faults if not no_verify else ():

@@ -195,6 +195,14 @@ def test_bad_arguments_are_one_line_and_status_2(place: Place, arguments: list[s
     assert (result.exit_code, result.stdout) == (2, "") and error in result.stderr
 
 
+def test_a_name_that_is_taken_by_request_takes_the_place_of_the_other(place: Place) -> None:
+    place.ask("https://b.example/")
+    text = place.run("--profile-name", "watch").stdout
+    assert "# - profile watch is there already: these lines take the place of its table" in text
+    write_toml(place.config, {"profiles": {"watch": WATCH, "bot-learned": {}}})
+    assert "[profiles.bot-learned-2]" in place.run().stdout
+
+
 def test_an_agent_that_the_log_does_not_have_is_status_1(place: Place) -> None:
     result = place.run(agent="nobody")
     assert result.exit_code == 1 and "has nothing of agent nobody" in result.stderr
