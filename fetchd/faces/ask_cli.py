@@ -24,7 +24,7 @@ from fetchd.app import ONE_SHOT_SERIES, open_audit_log
 from fetchd.web_access.asking import Asker, PreparedRun
 from fetchd.web_access.composition import open_asker
 from fetchd.web_access.errors import WebAccessError
-from fetchd.web_access.requests import AskRequest, make_request
+from fetchd.web_access.requests import MAX_PROMPT, AskRequest, make_request
 from fetchd.web_access.run_values import RunEvent, RunOutcome, RunStatus, StepBegan
 from proxy_addons.audit import AuditError
 from proxy_addons.policy.agents import LOCAL_AGENT
@@ -53,7 +53,7 @@ async def open_asking(settings: FetchSettings) -> AsyncIterator[Asker]:
 
 
 @click.command()
-@click.argument("prompt")
+@click.argument("prompt", metavar="PROMPT|-")
 @click.option(
     "--provider", type=click.Choice([one.value for one in Vendor]), help="Ask this vendor, and no other."
 )
@@ -116,10 +116,13 @@ def ask(
 ) -> None:
     """Ask a vendor's model, and let the vendor search the web and open pages for it.
 
+    With - in place of PROMPT, standard input is the prompt, which then stands in no list of processes.
     What is declared here the vendor enforces, not this gateway: its answers are held to the lists again, rows outside
     are dropped and citations outside marked. A citation is the vendor's word; fetchd citations RUN --verify reads the
     pages.
     """
+    if options["prompt"] == "-":
+        options["prompt"] = _read_stdin()
     settings = read_settings(config_path, state_dir, agent_name, profile_name, no_start=True)
     opener: OpenAsker = context.obj if context.obj is not None else open_asking
     shown = AskDisplay(Console(stderr=True, markup=False, highlight=False, emoji=False), quiet=no_progress)
@@ -136,6 +139,14 @@ def ask(
     if outcome.status is RunStatus.FAILED:
         context.exit(FAILED)
     context.exit(0 if outcome.status.complete else INCOMPLETE)
+
+
+def _read_stdin() -> str:
+    data = sys.stdin.buffer.read(4 * MAX_PROMPT + 1)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInputError("ask: standard input is not UTF-8") from None
 
 
 def _read(options: dict[str, Any]) -> AskRequest:

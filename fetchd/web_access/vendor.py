@@ -1,9 +1,10 @@
 """One vendor over the provider channel: a request out, an answer in, whole or as it streams, within a bound.
 
-What the vendor says of its own failure is repeated in messages, cut and escaped; a credential that it repeats is
-masked first.
+What the vendor says of its own failure is repeated in messages, cut and escaped. A credential that it sends back is
+masked in all that it sends, before anything is made of that.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 from fetchd.channel import Channel, ChannelRequest, Secret
 from fetchd.channel.interface import ChannelAnswer
 from fetchd.errors import ChannelError
+from proxy_addons.policy.config_forms import Json
 from proxy_addons.policy.vendors.dialects import Dialect, Vendor
 
 from .dialects import shape_of
@@ -18,11 +20,15 @@ from .errors import AnswerError, RefusalError, UnreachableError, VendorError
 from .preparing import WebFilter
 from .reading import Object, as_object, raise_refusal, read_json, read_object
 from .sse import EventReader
-from .values import Completion, Conversation, ServerToolCall
+from .values import Completion, Conversation, Event, ServerToolCall
 
 MAX_ANSWER_BYTES: Final = 32 << 20
 """A fetched PDF comes as base64 inside the answer."""
 MAX_ERROR_BYTES: Final = 64 << 10
+MAX_FACTS: Final = 10_000
+"""Citations, rows or uses of tools in one answer: far above any that is real."""
+AT_ONCE: Final = 256 << 10
+"""Bytes that are parsed beside the event loop from: a fetched document comes in one event."""
 MASK: Final = "[key]"
 
 type OnCall = Callable[[ServerToolCall], None]
@@ -68,9 +74,10 @@ class VendorClient:
         except ChannelError as error:
             failure: VendorError = UnreachableError(f"could not be reached: {error}")
         except RefusalError as error:
-            # The vendor may repeat a wrong key in its complaint.
-            masked = str(error).replace(self.secret.reveal(), MASK)
-            failure = RefusalError(masked, error.code.replace(self.secret.reveal(), MASK), error.status)
+            secret = self.secret.reveal()
+            failure = RefusalError(
+                str(error).replace(secret, MASK), error.code.replace(secret, MASK), error.status
+            )
         raise failure
 
     async def _complete(
@@ -93,24 +100,63 @@ class VendorClient:
         )
         async with self.channel.send(request) as answer:
             if not 200 <= answer.status < 300:
-                await _raise_status(answer)
+                await self._raise_status(answer)
             if _media_type(answer) == "text/event-stream":
                 found = await self._read_stream(answer.chunks, on_call)
             else:
-                found = read_object(await _read_whole(answer.chunks, MAX_ANSWER_BYTES))
-        return shape.parse(found, self.name, pending)
+                body = await _read_whole(answer.chunks, MAX_ANSWER_BYTES)
+                found = await asyncio.to_thread(read_object, body)
+        parsed = await asyncio.to_thread(lambda: shape.parse(self._mask(found), self.name, pending))
+        if max(len(parsed.citations), len(parsed.rows), len(parsed.calls)) > MAX_FACTS:
+            raise AnswerError(f"the answer has more than {MAX_FACTS} citations, rows or uses of tools")
+        return parsed
 
     async def _read_stream(self, chunks: AsyncIterator[bytes], on_call: OnCall) -> Object:
         reader, assembler = EventReader(), shape_of(self.dialect).assembler(self.name)
-        size = 0
+        size = uses = 0
         async for chunk in chunks:
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
                 raise AnswerError(f"the answer is over {MAX_ANSWER_BYTES} bytes")
             for event in reader.feed(chunk):
-                for call in assembler.feed(event):
+                masked = Event(event.name, event.data.replace(self.secret.reveal(), MASK))
+                if len(masked.data) < AT_ONCE:
+                    used = assembler.feed(masked)
+                else:
+                    used = await asyncio.to_thread(assembler.feed, masked)
+                uses += len(used)
+                if uses > MAX_FACTS:
+                    raise AnswerError(f"the answer has more than {MAX_FACTS} uses of tools")
+                for call in used:
                     on_call(call)
-        return assembler.finish()
+        return await asyncio.to_thread(assembler.finish)
+
+    async def _raise_status(self, answer: ChannelAnswer) -> None:
+        """The vendor's own words for a status, where they can be read. Raises RefusalError, ChannelError."""
+        try:
+            body = await _read_whole(answer.chunks, MAX_ERROR_BYTES)
+            found = self._mask(as_object(read_json(body)) or {})
+        except AnswerError:
+            found = {}
+        raise_refusal(found.get("error"), answer.status)
+
+    def _mask(self, found: Object) -> Object:
+        """Before anything is made or cut of it: a vendor may repeat a wrong key in its complaint, and more."""
+        try:
+            return {name: mask_json(value, self.secret.reveal()) for name, value in found.items()}
+        except RecursionError:
+            raise AnswerError("the answer's JSON is nested too deeply") from None
+
+
+def mask_json(value: Json, secret: str) -> Json:
+    """A JSON value without the secret in any of its texts."""
+    if isinstance(value, str):
+        return value.replace(secret, MASK)
+    if isinstance(value, Mapping):
+        return {name.replace(secret, MASK): mask_json(one, secret) for name, one in value.items()}
+    if isinstance(value, list):
+        return [mask_json(one, secret) for one in value]
+    return value
 
 
 async def _read_whole(chunks: AsyncIterator[bytes], most: int) -> bytes:
@@ -120,16 +166,6 @@ async def _read_whole(chunks: AsyncIterator[bytes], most: int) -> bytes:
         if len(body) > most:
             raise AnswerError(f"the answer is over {most} bytes")
     return bytes(body)
-
-
-async def _raise_status(answer: ChannelAnswer) -> None:
-    """The vendor's own words for a status, where they can be read. Raises RefusalError, ChannelError."""
-    try:
-        body = await _read_whole(answer.chunks, MAX_ERROR_BYTES)
-        found = as_object(read_json(body)) or {}
-    except AnswerError:
-        found = {}
-    raise_refusal(found.get("error"), answer.status)
 
 
 def _media_type(answer: ChannelAnswer) -> str:

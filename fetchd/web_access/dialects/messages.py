@@ -256,6 +256,7 @@ class MessageAssembler:
         self._message: dict[str, Any] | None = None
         self._blocks: dict[int, dict[str, Any]] = {}
         self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._cited: dict[int, list[Any]] = {}
         self._done = False
 
     def feed(self, event: Event) -> tuple[ServerToolCall, ...]:
@@ -283,11 +284,9 @@ class MessageAssembler:
     def _add(self, index: int, delta: Object) -> None:
         if index not in self._blocks:
             raise AnswerError("the stream adds to a block that it has not begun")
-        block = self._blocks[index]
         match delta.get("type"):
             case "citations_delta":
-                cited = block.get("citations")
-                block["citations"] = [*(cited if isinstance(cited, list) else ()), delta.get("citation")]
+                self._cited.setdefault(index, []).append(delta.get("citation"))
             case "text_delta" | "thinking_delta" | "input_json_delta" | "signature_delta":
                 name = str(delta["type"]).removesuffix("_delta")
                 name = "partial_json" if name == "input_json" else name
@@ -304,6 +303,9 @@ class MessageAssembler:
     def finish(self) -> Object:
         if self._message is None or not self._done:
             raise AnswerError("the stream broke off before the end of the message")
+        for index, cited in self._cited.items():
+            begun = self._blocks[index].get("citations")
+            self._blocks[index]["citations"] = [*(begun if isinstance(begun, list) else ()), *cited]
         for (index, name), pieces in self._pieces.items():
             block, text = self._blocks[index], "".join(pieces)
             if name != "partial_json":

@@ -52,10 +52,14 @@ class Command:
         tables = "".join(f"[vendors.{name}]\n{endpoint}" for name in ("anthropic", "openai", "openrouter"))
         self.config.write_text(f"{tables}{more}")
 
-    def __call__(self, *arguments: str, **env: str | None) -> Result:
-        found = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "OPENROUTER_API_KEY": None}
-        found |= {"FETCHD_STATE": str(self.state), "FETCHD_CONFIG": str(self.config)} | env
-        return CliRunner().invoke(main, arguments, env=found)
+    def __call__(self, *arguments: str, data: bytes = b"") -> Result:
+        found: dict[str, str | None] = {
+            "ANTHROPIC_API_KEY": KEY,
+            "OPENAI_API_KEY": KEY,
+            "OPENROUTER_API_KEY": None,
+        }
+        found |= {"FETCHD_STATE": str(self.state), "FETCHD_CONFIG": str(self.config)}
+        return CliRunner().invoke(main, arguments, env=found, input=data)
 
     def rows(self, *arguments: str) -> list[Any]:
         result = self(*arguments)
@@ -299,3 +303,11 @@ def test_there_is_no_run_that_was_not_made(fetchd: Command) -> None:
         result = fetchd(command, "nope\x1b[2J")
         assert (result.exit_code, "\x1b" in result.stderr) == (2, False)
         assert "see: fetchd runs" in result.stderr
+
+
+def test_a_prompt_can_come_by_standard_input(fetchd: Command, vendor: VendorServer) -> None:
+    assert fetchd("ask", "-", data="What is a quöll?\n".encode()).exit_code == 0
+    assert vendor.asked[0].body["messages"][0]["content"] == "What is a quöll?\n"
+    for wrong in (b"", b" \n", b"\xff", b"x" * 1_000_000):
+        assert fetchd("ask", "-", data=wrong).exit_code == 2
+    assert len(vendor.asked) == 1
