@@ -174,7 +174,7 @@ async def start_gateway(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "proxy_addons",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
-        start_new_session=True, env=_environment(),
+        start_new_session=True, env=_environment(config),
     )  # fmt: skip
     told = {
         "config": config.document, "source": source, "state_dir": str(state_dir),
@@ -193,15 +193,19 @@ async def start_gateway(
     )
 
 
-def _environment() -> dict[str, str]:
-    """Ours; in a source tree that may not be installed, with the way to it.
+def _environment(config: Config) -> dict[str, str]:
+    """Ours without the keys of search providers and vendors, which the gateway does not need; in a source tree that
+    may not be installed, with the way to it.
 
     -P keeps the gateway from importing out of the working directory, where an agent may have left a `json.py`.
     """
+    keys = {one.key_env for one in config.search.providers.values()}
+    keys |= {one.key_variable for one in config.asking.vendors.values()}
+    ours = {name: value for name, value in os.environ.items() if name not in keys}
     source = str(Path(__file__).parents[1])
     if sys.path[0] != source:
-        return dict(os.environ)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
+        return ours
+    return {**ours, "PYTHONPATH": os.pathsep.join(filter(None, (source, ours.get("PYTHONPATH"))))}
 
 
 async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str, Any]:

@@ -98,6 +98,28 @@ async def test_it_takes_no_code_from_the_working_directory(
     assert await gateway.wait() == 0
 
 
+async def test_it_is_given_no_key_of_a_provider(
+    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What faces the network holds nothing that it does not need."""
+    document = {
+        **make_config().document,
+        "search": {"brave": {"key_env": "BRAVE_KEY"}, "gateway": {"key_file": "/gateway.key"}},
+    }
+    for name in ("BRAVE_KEY", "ANTHROPIC_API_KEY", "FETCHD_OTHER_KEY"):
+        monkeypatch.setenv(name, f"canary-{name}")
+    gateway = await start_gateway(parse_config(document, source="test"), "test", tmp_path / "state", SECRET)
+    try:
+        found = [Path(f"/proc/{pid}/environ").read_bytes() for pid in started()]
+    finally:
+        await gateway.stop()
+
+    assert len(found) > 1
+    for environ in found:
+        assert b"canary-FETCHD_OTHER_KEY" in environ
+        assert b"canary-BRAVE_KEY" not in environ and b"canary-ANTHROPIC_API_KEY" not in environ
+
+
 async def test_a_taken_address_is_told_apart(tmp_path: Path, started: Started) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

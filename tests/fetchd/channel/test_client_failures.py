@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import socket
 import traceback
 
 import httpcore
@@ -70,10 +71,16 @@ async def test_nobody_listens(pki: Pki) -> None:
             await read(channel, ask(port))
 
 
-async def test_a_name_that_is_not_found() -> None:
-    async with HttpChannel("https://nobody.invalid", make_roots()) as channel:
-        with pytest.raises(ChannelError, match="the connection failed"):
+async def test_a_name_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    async with HttpChannel("https://nobody.invalid", ROOTS) as channel:
+        with pytest.raises(ChannelError, match="the connection failed: Name or service not known") as caught:
             await read(channel, ChannelRequest("GET", "https://nobody.invalid/"))
+
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(
