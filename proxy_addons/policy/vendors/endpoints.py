@@ -11,7 +11,7 @@ written otherwise (`/v1//messages`, `/v1/Messages`, `/v1/%6Dessages`) is one tha
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -153,10 +153,22 @@ class VendorHosts:
     """The hosts at which each vendor's API answers, one's own gateways to it among them."""
 
     patterns: Mapping[Vendor, tuple[HostPattern, ...]] = DEFAULT_HOSTS
+    _index: Mapping[str, tuple[tuple[HostPattern, Vendor], ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index: dict[str, tuple[tuple[HostPattern, Vendor], ...]] = {}
+        for vendor, patterns in self.patterns.items():
+            for pattern in patterns:
+                index[pattern.suffix] = (*index.get(pattern.suffix, ()), (pattern, vendor))
+        object.__setattr__(self, "_index", MappingProxyType(index))
 
     def find(self, target: Target) -> Vendor | None:
-        """Whose host it is."""
-        for vendor, patterns in self.patterns.items():
-            if any(pattern.matches(target.dns_name, target.port) for pattern in patterns):
-                return vendor
-        return None
+        """Whose host it is. Asked of every hop: the name's own suffixes are looked up, longest first."""
+        name = suffix = target.dns_name
+        while True:
+            for pattern, vendor in self._index.get(suffix, ()):
+                if pattern.matches(name, target.port):
+                    return vendor
+            if not suffix:
+                return None
+            suffix = suffix.partition(".")[2]

@@ -143,3 +143,9 @@ def test_hosts_of_ones_own_take_the_place_of_the_known_ones() -> None:
     hosts = VendorHosts({O: (parse_host_pattern("models.internal.example"),)})
     assert hosts.find(parse_target("https://models.internal.example/v1")) is O
     assert hosts.find(parse_target("https://api.openai.com/v1")) is None
+
+
+def test_a_pattern_of_everything_makes_every_host_a_vendors_but_those_that_are_named() -> None:
+    hosts = VendorHosts({R: (parse_host_pattern("*"),), A: (parse_host_pattern("*.a.example:8443"),)})
+    assert hosts.find(parse_target("https://b.a.example:8443/")) is A
+    assert hosts.find(parse_target("https://b.a.example/")) is R
