@@ -153,7 +153,9 @@ class VendorHosts:
     """The hosts at which each vendor's API answers, one's own gateways to it among them."""
 
     patterns: Mapping[Vendor, tuple[HostPattern, ...]] = DEFAULT_HOSTS
-    _index: Mapping[str, tuple[tuple[HostPattern, Vendor], ...]] = field(init=False, repr=False, compare=False)
+    _index: Mapping[str, tuple[tuple[HostPattern, Vendor], ...]] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         index: dict[str, tuple[tuple[HostPattern, Vendor], ...]] = {}
