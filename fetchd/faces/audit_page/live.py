@@ -75,6 +75,8 @@ class Live:
 
     async def stream(self, request: Request) -> Response:
         """Until the page is gone, or its session."""
+        if request.method == "HEAD":
+            return Response(status_code=200, headers=FIELDS, media_type="text/event-stream")
         if self._pulse.waiting >= MOST_PAGES:
             answer = await self._views.error(request, 503, "too many pages are open; close some")
             answer.headers["Retry-After"] = str(RETRY_SECONDS)

@@ -489,6 +489,12 @@ async def test_open_pages_are_told_of_changes_and_of_nothing_else(site: Site) ->
         assert await next_change() > first
 
 
+async def test_who_asks_for_the_head_of_a_stream_is_not_kept_waiting(site: Site) -> None:
+    async with site.browser() as browser:
+        answer = await browser.client.head("/live", headers=AUTH)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
 async def test_a_stream_ends_with_its_session(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fetchd.faces.audit_page.live.BEAT", 1)
     async with site.browser() as browser:
