@@ -7,6 +7,7 @@ Pure, as all of `policy`; the gateway holds agents' own calls to these tables, t
     tools       what such a request may hold: members, tools, models
     holding     a request under a profile: what may leave, or why nothing does
     narrowing   one web tool's entry      domains   host rules and lists to one list      sources   addresses to fetch
+    containers  what runs at the vendor with or without a network
     json_text   JSON read strictly, changed without touching the rest
     errors      a refusal in the vendor's words
     answers     what an answer says of the web tools that were run, read as it passes

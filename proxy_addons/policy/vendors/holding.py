@@ -17,6 +17,7 @@ from typing import Any
 
 from proxy_addons.policy.limits import Profile, WebTools
 
+from .containers import check_container, close_container
 from .dialects import Vendor
 from .endpoints import BodyKind, Endpoint
 from .held import HeldError, list_of, quoted, spoken, text_of
@@ -160,6 +161,8 @@ class _Holder:
             web = self._judge_tool(entry)
             if web is not None:
                 self._hold_web(web, entry, ("tools", place))
+            elif self._at_openai and self.profile.web_tools is WebTools.ENFORCE:
+                self._change(("tools", place), close_container(entry))
 
     def _hold_plugins(self) -> None:
         if self.vendor is not Vendor.OPENROUTER:
@@ -183,8 +186,11 @@ class _Holder:
         self._declare(web.name)
         narrowed = narrow_tool(web, entry, self.body, list(self._models()), self.profile)
         self.root |= narrowed.root
-        if narrowed.entry:
-            self.elements[place] = narrowed.entry
+        self._change(place, narrowed.entry)
+
+    def _change(self, place: tuple[str, int], changes: Changes) -> None:
+        if changes:
+            self.elements[place] = changes
 
     def _declare(self, name: str) -> None:
         self.found.append(name)
@@ -214,14 +220,17 @@ class _Holder:
             case BodyKind.CHAT:
                 return {}
 
+    @property
+    def _at_openai(self) -> bool:
+        return self.kind is BodyKind.RESPONSES and self.vendor is Vendor.OPENAI
+
     def _check_own_tool(self, entry: dict[str, Any], kind: str) -> None:
-        at_openai = self.kind is BodyKind.RESPONSES and self.vendor is Vendor.OPENAI
-        if kind == "mcp" and at_openai:
+        if kind == "mcp" and self._at_openai:
             if entry.get("connector_id") is not None or entry.get("tunnel_id") is not None:
                 raise HeldError("an MCP connector or tunnel reaches what is not seen here; name a server_url")
             check_source(entry.get("server_url"), MCP_SERVER, self.profile)
-        elif kind in CONTAINER_TOOLS and at_openai:
-            _check_container(entry)
+        elif kind in CONTAINER_TOOLS and self._at_openai:
+            check_container(entry)
         elif kind in OWN_TOOLS[self.kind] or (
             self.vendor is Vendor.OPENROUTER and kind in OPENROUTER_OWN_TOOLS
         ):
@@ -281,19 +290,3 @@ class _Holder:
                 raise HeldError(
                     f'{spoken(web)} declared within the conversation cannot be narrowed; declare it in "tools"'
                 )
-
-
-def _check_container(entry: dict[str, Any]) -> None:
-    container = entry.get("container" if entry.get("type") == "code_interpreter" else "environment")
-    if container is None:
-        return
-    kind = text_of(container.get("type")) if isinstance(container, dict) else ""
-    if kind not in ("auto", "container_auto", "local"):
-        raise HeldError(
-            "a container made elsewhere may have a network, which is not seen here; let the request make one"
-            ' ("type": "auto")'
-        )
-    if container.get("network_policy") not in (None, {"type": "disabled"}):
-        raise HeldError(
-            'a container with a network reaches the web; write "network_policy": {"type": "disabled"}'
-        )

@@ -525,6 +525,24 @@ def test_passes_untouched(sentence: str, web_tools: WebTools) -> None:
     assert hold(body, endpoint, profile(web_tools=web_tools)).body is None
 
 
+@pytest.mark.parametrize(
+    ("tool", "member", "kind"),
+    [("code_interpreter", "container", "auto"), ("shell", "environment", "container_auto")],
+)
+def test_a_container_that_says_nothing_of_a_network_is_told_to_have_none(
+    tool: str, member: str, kind: str
+) -> None:
+    body = tools({"type": tool, member: {"type": kind, "memory_limit": "4g"}}, endpoint=RESPONSES)
+    (left,) = leaving(body, RESPONSES)["tools"]
+    assert left == {
+        "type": tool,
+        member: {"type": kind, "memory_limit": "4g", "network_policy": {"type": "disabled"}},
+    }
+    assert hold(body, RESPONSES, profile(web_tools=WebTools.REFUSE)).body is None
+    local = tools({"type": "shell", "environment": {"type": "local"}}, endpoint=RESPONSES)
+    assert hold(local, RESPONSES).body is None
+
+
 ALLOWED_SOURCES: dict[str, tuple[Endpoint, Any]] = {
     "a picture at a host that is allowed": (
         MESSAGES,
