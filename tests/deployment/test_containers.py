@@ -113,6 +113,14 @@ def test_the_configuration_knows_the_agent_by_its_address_and_nobody_else_of_the
     assert loaded.config.operator.endpoint.host == "127.0.0.1"
 
 
+def test_health_is_asked_alike_in_the_image_and_in_compose() -> None:
+    command = next(one for one in COMMANDS if one.startswith("HEALTHCHECK ")).partition(" CMD ")[2]
+    asked = SERVICES["gateway"]["healthcheck"]
+
+    assert asked["test"] == ["CMD", *yaml.safe_load(command)]
+    assert SERVICES["authority"]["depends_on"] == {"gateway": {"condition": "service_healthy"}}
+
+
 # -- the image
 
 
