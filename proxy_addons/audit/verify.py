@@ -238,8 +238,13 @@ class _ChainVerifier:
         return any(not self._is_explained(gap) for gap in self._gaps)
 
     def _is_explained(self, gap: _Gap) -> bool:
+        # Only a beginning is ever removed: lines before a gap hang on nothing that is signed, and may be anybody's.
         behind = gap.behind
-        return behind is not None and any(self._covers(removed, behind) for removed in self._removed)
+        return (
+            behind is not None
+            and gap.before == START
+            and any(self._covers(removed, behind) for removed in self._removed)
+        )
 
     def _begin_gap(self, first: int, last: int) -> None:
         self._walker.expected = None

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -426,6 +427,31 @@ def test_an_event_that_says_so_removes_nothing(tmp_path: Path) -> None:
     series_paths(tmp_path)[0].unlink()
 
     assert findings(tmp_path) == [(f"{SERIES}-000001.jsonl", Check.FILE)]
+
+
+def test_whatever_else_is_taken_away_is_found(tmp_path: Path, pruned: dict[str, bytes]) -> None:
+    """Every choice of the files that are left."""
+    left = {path: path.read_bytes() for path in series_paths(tmp_path)}
+    for size in range(1, len(left) + 1):
+        for chosen in combinations(left, size):
+            for path in chosen:
+                path.unlink()
+            assert not verify(tmp_path).ok, chosen
+            for path in chosen:
+                path.write_bytes(left[path])
+    assert verify(tmp_path).ok
+
+
+def test_a_beginning_put_in_the_place_of_what_was_removed_is_found(tmp_path: Path) -> None:
+    """Made by somebody without the key: whole in itself, and with a gap behind it that was really removed."""
+    write_chain(tmp_path, 30, rotate_bytes=2200)
+    prune_chains(tmp_path, KEYS, ALL)
+    forged = tmp_path / "forged"
+    write_chain(forged, 1)
+    lines = [line for line in raw_lines(forged) if b'"kind":"checkpoint"' not in line]
+    (tmp_path / f"{SERIES}-000001.jsonl").write_bytes(lines[0])
+
+    assert not verify(tmp_path).ok
 
 
 def test_the_record_of_another_chain_says_nothing_of_this_one(tmp_path: Path) -> None:
