@@ -62,10 +62,11 @@ run() {
     [ $# -ge 2 ] || fail 'who runs what: namespace.sh run NAME USER COMMAND…'
     user=$1
     shift
-    # /run is hidden: sockets in it lead to other programs' networks, such as the one of a resolver.
+    # /run is hidden: sockets in it lead to other programs' networks, such as the one of a resolver. So are the variables
+    # of whoever calls: they are not the agent's to read.
     exec ip netns exec "$name" sh -c 'mount -t tmpfs -o nosuid,nodev,noexec,mode=0755 tmpfs /run && exec "$@"' sh \
         setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
-        --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"
+        --reset-env --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"
 }
 
 down() {

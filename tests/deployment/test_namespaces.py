@@ -320,6 +320,15 @@ def test_a_command_in_it_has_no_privilege_and_sees_no_sockets_of_run(world: Worl
     assert "Operation not permitted" in done.stderr
 
 
+def test_a_command_in_it_has_none_of_the_callers_variables(world: World) -> None:
+    done = world.follow(f"SECRET=of-the-caller config/namespace.sh run {world.agent} nobody env")
+
+    assert done.returncode == 0, done.stderr
+    assert {line.partition("=")[0] for line in done.stdout.splitlines()} <= {
+        "HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "USER",
+    }  # fmt: skip
+
+
 def test_taken_down_while_something_runs_in_it_that_has_no_way_out_either(world: World) -> None:
     """The wire goes first: a process keeps its namespace alive, and the packet filter goes last."""
     name = f"b{os.getpid() % 10_000_000}"
