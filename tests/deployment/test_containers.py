@@ -111,6 +111,8 @@ def test_the_configuration_knows_the_agent_by_its_address_and_nobody_else_of_the
     assert all(address in subnet for address in addresses.values())
     assert sources.issubset(netaddr.IPSet([subnet]))
     assert loaded.config.operator.endpoint.host == "127.0.0.1"
+    assert loaded.config.audit.stdout and loaded.config.audit.keep_bytes
+    assert SERVICES["gateway"]["logging"]["options"]["max-size"]
 
 
 def test_health_is_asked_alike_in_the_image_and_in_compose() -> None:

@@ -161,3 +161,8 @@ def test_the_configuration_is_valid_and_its_agent_shut_out_until_it_has_a_token(
 
     assert loaded.config.agents["bot"].token_sha256 == "0" * 64
     assert loaded.config.operator.endpoint.host == "127.0.0.1"
+    claim = find("PersistentVolumeClaim", "fetchd-state")["spec"]["resources"]["requests"]["storage"]
+    assert loaded.config.audit.stdout and loaded.config.audit.keep_bytes
+    assert (
+        loaded.config.audit.keep_bytes + loaded.config.store_max_bytes < int(claim.removesuffix("Gi")) << 30
+    )
