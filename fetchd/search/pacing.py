@@ -21,6 +21,7 @@ class Pace:
     def __init__(self) -> None:
         self._limits: int | None = None
         self._turns = Turns(1, MAX_WAITING, 1)
+        self._gate = asyncio.Lock()
         self._next = 0.0
         """When the next search may begin, by the event loop's clock."""
 
@@ -37,15 +38,13 @@ class Pace:
             yield
 
     async def _wait(self, interval: float) -> None:
-        now = asyncio.get_running_loop().time()
-        start = max(now, self._next)
-        self._next = start + interval
-        try:
+        # One of them at a time, so that none holds a place in time that it may give up: under more load than the
+        # rate lets through, places of searches that timed out would push every later one past its deadline.
+        async with self._gate:
+            now = asyncio.get_running_loop().time()
+            start = max(now, self._next)
             await asyncio.sleep(start - now)
-        except asyncio.CancelledError:
-            if self._next == start + interval:  # nobody has taken the place behind ours
-                self._next = start
-            raise
+            self._next = start + interval
 
 
 __all__ = ("MAX_WAITING", "BusyError", "Pace")

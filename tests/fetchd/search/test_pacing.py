@@ -124,6 +124,27 @@ async def test_who_stops_waiting_leaves_no_gap(clock: Clock) -> None:
     await asyncio.gather(first, third)
 
 
+async def test_searches_that_time_out_do_not_hold_up_those_after_them(clock: Clock) -> None:
+    one = Searches(concurrency=4, per_minute=1)
+    first = one.start("a")
+    await clock.settle()
+    one.ends[0].set()
+    for _ in range(3):  # each wave gives up after 19 s, the one that came first at first
+        wave = [one.start("a") for _ in range(4)]
+        await clock.settle()
+        await clock.move(19)
+        for task in wave:
+            task.cancel()
+            await clock.settle()
+    last = one.start("b")
+    await clock.settle()
+    assert one.begun == ["a"]
+    await clock.move(3)
+    assert one.begun == ["a", "b"]
+    one.ends[-1].set()
+    await asyncio.gather(first, last)
+
+
 @pytest.mark.parametrize(
     ("change", "begun"),
     [
