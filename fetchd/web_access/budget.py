@@ -61,14 +61,3 @@ class Spending:
         """Of the next answer."""
         left = self._budget.tokens - self.tokens
         return max(MIN_ANSWER_TOKENS, min(self._budget.answer_tokens, left))
-
-    @property
-    def left(self) -> Budget:
-        """What a sub-run may still take."""
-        budget = self._budget
-        return replace(
-            budget,
-            steps=max(budget.steps - self.steps, 0),
-            tokens=max(budget.tokens - self.tokens, 0),
-            seconds=max(self.seconds_left, 0.0),
-        )

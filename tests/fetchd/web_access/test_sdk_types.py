@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from fetchd.web_access.declaration import WebAccess
 from fetchd.web_access.dialects import shape_of
 from fetchd.web_access.preparing import prepare_filter
-from fetchd.web_access.values import Conversation
+from fetchd.web_access.values import Conversation, Event
 from proxy_addons.policy.vendors.dialects import DIALECTS, Capability, Dialect
 from tests.kit import vendor_answers as answers
 
@@ -93,6 +93,34 @@ def test_the_types_can_refuse() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search", "max_uses": "three"}
     with pytest.raises(ValidationError):
         exhaust(adapter.validate_python(body | {"tools": [tool]}))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_types_hold_what_is_sent_back_after_a_pause(streamed: bool) -> None:
+    dialect = DIALECTS["anthropic"]
+    shape = shape_of(dialect)
+    answer: Any = answers.message(
+        answers.text("I look.", answers.search_citation("https://docs.rs/1")),
+        answers.search_use("srvtoolu_1"),
+        answers.search_result("https://docs.rs/1", use_id="srvtoolu_1"),
+        answers.fetch_use("srvtoolu_2"),
+        answers.fetch_result(use_id="srvtoolu_2"),
+        answers.search_use("srvtoolu_3"),
+        stop="pause_turn",
+    )
+    if streamed:
+        assembler = shape.assembler("p")
+        for event in answers.message_events(answer):
+            assembler.feed(Event("message", json.dumps(event)))
+        answer = assembler.finish()
+    paused = shape.parse(answer, "p", {})
+    conversation = Conversation("model", "What is new?", 1000, echo=paused.blocks)
+    web = prepare_filter(WebAccess.search().with_fetch(), dialect, "p")
+    body = json.loads(shape.render(dialect, web, conversation, streamed).body)
+    exhaust(BODIES["/v1/messages"].validate_python(body))
+    assert [block["type"] for block in body["messages"][1]["content"]] == [
+        block["type"] for block in answer["content"]
+    ]
 
 
 MESSAGES = [
