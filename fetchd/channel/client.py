@@ -13,7 +13,7 @@ Laws of this file
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -26,6 +26,7 @@ from proxy_addons.policy.limits import MAX_HEAD_BYTES, MIB
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 
+from .connections import Connections
 from .fields import render_fields
 from .hosts import Endpoint, parse_endpoint
 from .interface import ChannelAnswer, ChannelRequest
@@ -33,8 +34,6 @@ from .network import Lookup, Network, SystemLookup
 
 MAX_CONNECTIONS: Final = 16
 """Requests under way at once; more wait for a connection within their own deadline."""
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""Well below what servers keep an idle connection for, so that few requests meet one that is just being closed."""
 MAX_BODY_BYTES: Final = 64 * MIB
 """Of any answer; readers have their own, smaller bounds."""
 _TURN: Final = 64
@@ -84,12 +83,12 @@ class HttpChannel:
         given.
         """
         self._endpoint: Final = parse_endpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        self._pool: Final = httpcore.AsyncConnectionPool(
-            ssl_context=roots,
-            max_connections=max_connections,
-            max_keepalive_connections=max_connections,
-            keepalive_expiry=KEEP_ALIVE_SECONDS,
-            network_backend=Network(lookup or SystemLookup()),
+        end = self._endpoint
+        self._connections: Final = Connections(
+            httpcore.Origin(end.scheme.encode("ascii"), end.host.encode("ascii"), end.port),
+            roots,
+            Network(lookup or SystemLookup()),
+            max_connections,
         )
 
     def __repr__(self) -> str:
@@ -98,21 +97,15 @@ class HttpChannel:
     @asynccontextmanager
     async def send(self, request: ChannelRequest) -> AsyncIterator[ChannelAnswer]:
         """See Channel."""
-        response = await self._open(self._render(request))
-        chunks: AsyncGenerator[bytes] | None = None
-        try:
+        rendered = self._render(request)
+        async with self._connections.lend() as connection, _answering(connection, rendered) as response:
             fields = _judge_head(response)
-            chunks = _read_chunks(response, _codings(fields))
-            yield ChannelAnswer(response.status, fields, chunks)
-        finally:
-            if chunks is not None:
-                await chunks.aclose()  # or an unread one is left to the garbage collector
-            await _release(response)
+            async with aclosing(_read_chunks(response, _codings(fields))) as chunks:
+                yield ChannelAnswer(response.status, fields, chunks)
 
     async def aclose(self) -> None:
         """Close every connection, also those with a request under way."""
-        await self._pool.aclose()
-        await asyncio.sleep(0)  # connections that were aborted are closed in the loop's next turn
+        await self._connections.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,12 +134,24 @@ class HttpChannel:
             raise ChannelError("the request is for another host than the provider's")
         return target
 
-    async def _open(self, request: httpcore.Request) -> httpcore.Response:
-        try:
-            return await self._pool.handle_async_request(request)
-        except _CAUGHT as error:
-            failure = _translate(error)
-        raise failure  # here, where no foreign error is at hand that would be kept with it
+
+@asynccontextmanager
+async def _answering(
+    connection: httpcore.AsyncHTTPConnection, request: httpcore.Request
+) -> AsyncIterator[httpcore.Response]:
+    response = await _open(connection, request)
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+async def _open(connection: httpcore.AsyncHTTPConnection, request: httpcore.Request) -> httpcore.Response:
+    try:
+        return await connection.handle_async_request(request)
+    except _CAUGHT as error:
+        failure = _translate(error)
+    raise failure  # here, where no foreign error is at hand that would be kept with it
 
 
 def _judge_head(response: httpcore.Response) -> tuple[tuple[str, str], ...]:
@@ -170,19 +175,6 @@ def _codings(fields: Iterable[tuple[str, str]]) -> tuple[Coding, ...]:
     if not CODINGS.issuperset(codings):
         raise ChannelError("the answer has a content coding that was not asked for")
     return codings
-
-
-async def _release(response: httpcore.Response) -> None:
-    """Give the connection back, unless bytes that nobody asked for came with the answer: the next request would take
-    them for its own.
-
-    The client keeps them where only its own parts look; should those be called otherwise, no connection is kept.
-    """
-    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
-    state = getattr(connection, "_h11_state", None)
-    if connection is not None and (state is None or state.trailing_data[0]):
-        await connection.aclose()
-    await response.aclose()
 
 
 async def _read_chunks(response: httpcore.Response, codings: tuple[Coding, ...]) -> AsyncGenerator[bytes]:

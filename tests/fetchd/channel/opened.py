@@ -32,5 +32,5 @@ async def read(channel: HttpChannel, request: ChannelRequest) -> bytes:
 async def until_unfit(channel: HttpChannel) -> None:
     """Until the client has seen that its idle connections are of no use any more."""
     async with asyncio.timeout(PATIENCE):
-        while not all(one.has_expired() for one in channel._pool.connections):  # noqa: ASYNC110 - tells nobody
+        while channel._connections.usable:  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.001)

@@ -23,7 +23,7 @@ from tests.kit.exchange import Exchange
 from tests.kit.origin import Origin
 from tests.kit.pki import Pki
 from tests.kit.ports import free_port
-from tests.kit.sync import Gate
+from tests.kit.sync import PATIENCE, Gate
 
 ROOTS = make_roots()
 
@@ -157,6 +157,51 @@ async def test_so_many_connections_and_the_next_waits(pki: Pki, origin: Origin) 
         assert await asyncio.gather(*tasks) == [b"x"] * 4
 
     assert origin.accepts == 2
+
+
+async def test_one_that_is_cancelled_just_when_its_turn_comes_takes_no_place_with_it(
+    pki: Pki, origin: Origin
+) -> None:
+    endpoint = f"https://localhost:{origin.port}"
+    async with HttpChannel(endpoint, make_roots([str(pki.ca_path)]), max_connections=1) as channel:
+        for _ in range(3):
+            async with channel.send(ask(origin.port)) as first:
+                waiting = asyncio.create_task(read(channel, ask(origin.port)))
+                await asyncio.sleep(0)
+                assert first.status == 200  # and left unread: its connection is closed, another one is due
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+        async with asyncio.timeout(PATIENCE):
+            assert await read(channel, ask(origin.port)) == b"hello /\n"
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_cancelled_at_any_step_twice_over_no_connection_is_lost(
+    pki: Pki, origin: Origin, most: int
+) -> None:
+    """After so many turns of the loop, for every number of them that a request takes; and once more a turn later."""
+    origin.route("*", replies.answer(200, b"x" * 70_000))
+    endpoint = f"https://localhost:{origin.port}"
+
+    async def ask_and_leave(channel: HttpChannel, turns: int) -> None:
+        task = asyncio.create_task(read(channel, ask(origin.port)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async with HttpChannel(endpoint, make_roots([str(pki.ca_path)]), max_connections=most) as channel:
+        for turns in range(120):
+            await asyncio.gather(*(ask_and_leave(channel, turns + one) for one in range(3)))
+            assert channel._connections.count <= most
+            assert channel._connections.count == channel._connections.usable
+
+        async with asyncio.timeout(PATIENCE):
+            assert len(await read(channel, ask(origin.port))) == 70_000
 
 
 async def test_closing_the_channel_ends_a_request_under_way(pki: Pki, origin: Origin) -> None:
