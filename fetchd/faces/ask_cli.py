@@ -8,7 +8,6 @@ spent, it was cut or refused); 2 bad arguments, a declaration that cannot be car
 """
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -36,6 +35,7 @@ from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
 from .fetch_cli import FetchSettings, read_settings
 from .fetch_printer import FAILED, for_terminal
+from .safe_text import render_json
 
 INCOMPLETE: Final = 1
 
@@ -131,7 +131,7 @@ def ask(
     except (WebAccessError, ToolNotAllowedError, AuditError) as error:
         raise BadInputError(for_terminal(str(error))) from None
     if as_json:
-        click.echo(json.dumps(render_run(outcome), ensure_ascii=False).encode("utf-8", "replace"))
+        click.echo(render_json(render_run(outcome), terminal=sys.stdout.isatty()))
     elif outcome.text:
         text = for_terminal(outcome.text) if sys.stdout.isatty() else outcome.text
         click.echo(text.encode("utf-8", "replace"))

@@ -1,6 +1,5 @@
 """Results of `fetchd fetch` on standard output, and the exit status they add up to (SPEC 1.10)."""
 
-import json
 import re
 import sys
 from typing import Final
@@ -10,6 +9,7 @@ import click
 from fetchd.fetch import FetchResult
 
 from .results import render_problem, render_result
+from .safe_text import render_json
 
 SOFT_FAILED: Final = 1
 FAILED: Final = 2
@@ -43,7 +43,7 @@ class ResultPrinter:
                 if failure is not None and hard
                 else render_result(result)
             )
-            click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8"))
+            click.echo(render_json(document, terminal=sys.stdout.isatty()))
         elif hard:
             where = f"URL {self._seen}: " if self._many else ""
             click.echo(f"Error: {where}{for_terminal(result.text)}", err=True)

@@ -33,6 +33,7 @@ from .citation_check import CheckedCitation, Finding, check_citations
 from .config_option import BadInputError, config_option
 from .fetch_cli import NO_GATEWAY, FetchSettings, read_settings
 from .read_cli import open_reading
+from .safe_text import render_json
 from .search_display import plain_line
 from .store_option import find_state, run, state_option
 
@@ -303,4 +304,4 @@ def _wants_json(as_json: bool) -> bool:
 
 
 def _print_json(document: dict[str, object]) -> None:
-    click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
+    click.echo(render_json(document, terminal=sys.stdout.isatty()))

@@ -9,7 +9,6 @@ Exit status (SPEC 1.10): 0 answered; with --fail 1 when nothing was found; 2 bad
 """
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -33,7 +32,8 @@ from .config_option import BadInputError, config_option, state_dir_option
 from .fetch_cli import FetchSettings, agent_option, read_number, read_settings
 from .fetch_display import FetchDisplay
 from .fetch_printer import FAILED, for_terminal
-from .search_display import render_list
+from .safe_text import render_json
+from .search_display import explain_nothing, render_list
 from .search_results import render_search, render_search_problem
 
 NOTHING_FOUND = 1
@@ -143,13 +143,16 @@ async def _run(opener: OpenSearch, settings: FetchSettings, arguments: dict[str,
 
 
 def _print(result: SearchResult, settings: FetchSettings, *, as_json: bool) -> None:
-    if as_json or not sys.stdout.isatty():
+    terminal = sys.stdout.isatty()
+    if as_json or not terminal:
         document = (
             render_search(result, settings.caller)
             if result.failure is None
             else render_search_problem(result)
         )
-        click.echo(json.dumps(document, ensure_ascii=False).encode("utf-8"))
+        click.echo(render_json(document, terminal=terminal))
+        if sys.stderr.isatty() and (note := explain_nothing(result)):
+            click.echo(note, err=True)
     elif result.failure is not None:
         click.echo(f"Error: {for_terminal(result.text)}", err=True)
     else:

@@ -5,6 +5,7 @@ is one line.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import Group
 from rich.padding import Padding
@@ -12,11 +13,17 @@ from rich.text import Text
 
 from fetchd.search.interface import SearchRow
 from fetchd.search.searching import SearchResult
+from proxy_addons.policy.config_search import SearchProviderName
 from proxy_addons.policy.limits import Profile
 
 from .search_results import vet_url
 
 INDENT = 4
+
+ONLY_READ: Final = (
+    "local searches the pages that were read here (fetchd index status), not the web;"
+    " for the web, name another search.provider in the configuration: docs/search.md"
+)
 
 
 def render_list(result: SearchResult, profile: Profile) -> Group:
@@ -28,7 +35,15 @@ def render_list(result: SearchResult, profile: Profile) -> Group:
         parts += [Padding(text, (0, 0, 0, INDENT)) for text in _lines(row, profile)]
         parts.append(Text(""))
     parts.append(Text(_summary(result), style="dim"))
+    if note := explain_nothing(result):
+        parts.append(Text(note, style="dim"))
     return Group(*parts)
+
+
+def explain_nothing(result: SearchResult) -> str | None:
+    """What an operator may not know who finds nothing in a new installation."""
+    nothing = result.failure is None and not result.rows
+    return ONLY_READ if nothing and result.provider == SearchProviderName.LOCAL else None
 
 
 def _lines(row: SearchRow, profile: Profile) -> Iterator[Text]:

@@ -193,6 +193,7 @@ async def _serve(loaded: LoadedConfig, state_dir: Path, overrides: Overrides, ha
                 ca_created=running.ca_created,
                 notes=running.ca_notes,
                 needs_token=not config.admits_anonymous(config.gateway.listeners[0]),
+                search=config.search.chain,
             )
         )
         say("ready")

@@ -11,6 +11,7 @@ from proxy_addons.policy.limits import DEFAULT_PROFILE, MIB, Profile
 
 from .config_cli import render_columns
 
+ONLY_READ: Final = "the pages that were read here, not the web; for that: docs/search.md"
 EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
 
 
@@ -22,8 +23,10 @@ def render_start(
     ca_created: bool,
     notes: tuple[str, ...],
     needs_token: bool = False,
+    search: Sequence[str] = (),
 ) -> str:
-    """What `up` prints before `ready`. profile: that of the first listener. needs_token: of its clients."""
+    """What `up` prints before `ready`. profile: that of the first listener. needs_token: of its clients. search:
+    who answers web_search, in turn."""
     host, port, _ = state.listeners[0]
     secure = state.tls or (False,) * len(state.listeners)
     owners = state.owners or ("",) * len(state.listeners)
@@ -40,6 +43,7 @@ def render_start(
         *gateways,
         ("tools", render_url(*state.tools, state.tools_tls), tools),
         ("operator", render_url(*state.operator, state.operator_tls), "sign in with: fetchd operator link"),
+        *([("search", ", ".join(search), ONLY_READ if list(search) == ["local"] else "")] if search else []),
         ("workers", str(state.workers), ""),
         ("config", state.config, ""),
         *([("agents", str(len(state.agents)), "fetchd agent list")] if state.agents else []),

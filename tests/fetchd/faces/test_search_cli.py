@@ -20,7 +20,7 @@ from fetchd.core.envelope import CUT_OUT
 from fetchd.core.failures import FailureKind
 from fetchd.faces.fetch_cli import FetchSettings
 from fetchd.faces.search_cli import search
-from fetchd.faces.search_display import plain_line, render_list
+from fetchd.faces.search_display import ONLY_READ, plain_line, render_list
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import (
     Freshness,
@@ -240,6 +240,14 @@ def test_a_terminal_shows_a_list_and_nothing_moves_it(tmp_path: Path) -> None:
     assert shown.isprintable(), ascii(shown)
 
 
+def test_json_on_a_terminal_moves_it_no_more_than_a_list(tmp_path: Path) -> None:
+    status, shown = on_terminal("x", "--json", "--state-dir", str(tmp_path))
+
+    assert status == 0 and shown.endswith("\r\n")
+    assert shown[:-2].isprintable(), ascii(shown)
+    assert [one["url"] for one in json.loads(shown)["urls"]] == [row.url for row in ROWS]
+
+
 def test_a_failure_on_a_terminal_is_one_line(tmp_path: Path) -> None:
     assert on_terminal(" ", "--state-dir", str(tmp_path)) == (2, "")
 
@@ -266,7 +274,12 @@ def test_the_list() -> None:
         "",
         "2 results by brave",
     ]
-    assert shown_list(SearchResult("", "0", provider="local")) == ["nothing found by local"]
+    assert shown_list(SearchResult("", "0", provider="brave")) == ["nothing found by brave"]
+
+
+def test_who_finds_nothing_in_the_local_index_is_told_what_it_is() -> None:
+    lines = shown_list(SearchResult("", "0", provider="local"), width=200)
+    assert lines == ["nothing found by local", ONLY_READ]
 
 
 def test_a_hostile_row_is_shown_in_escapes() -> None:

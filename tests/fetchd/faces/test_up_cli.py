@@ -67,6 +67,9 @@ def test_up_says_what_listens_where_and_ends_with_ready(up: Up) -> None:
     assert printed["gateway"].split() == [f"http://127.0.0.1:{up.gateway[1]}", "profile", "default"]
     assert printed["tools"].startswith(f"http://127.0.0.1:{up.tools[1]} ")
     assert printed["operator"].startswith(f"http://127.0.0.1:{up.operator[1]} ")
+    assert printed["search"].split(maxsplit=1) == [
+        "local", "the pages that were read here, not the web; for that: docs/search.md"
+    ]  # fmt: skip
     assert printed["workers"] == "1"
     assert printed["CA"] == f"{up.ca_path}, expires {state['ca_expires'][:10]} (made now)"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", state["ca_expires"][:10])
@@ -166,11 +169,14 @@ def test_what_is_printed_of_an_ipv6_listener() -> None:
         1, "2026-01-01", "c", (("::1", 3128, "default"),), ("::1", 3129), ("::1", 3130), 1, "/s/ca.pem",
         "2029-01-01T00:00:00+00:00",
     )  # fmt: skip
-    said = render_start(state, Path("/s"), DEFAULT_PROFILE, ca_created=False, notes=("mended",))
+    said = render_start(
+        state, Path("/s"), DEFAULT_PROFILE, ca_created=False, notes=("mended",), search=("brave", "local")
+    )
 
     assert "HTTPS_PROXY=http://[::1]:3128 " in said
     assert "CA        /s/ca.pem, expires 2029-01-01\n" in re.sub(r" +\n", "\n", said)
     assert "note      mended" in said
+    assert re.search(r"^search +brave, local *$", said, re.MULTILINE)
 
 
 # -- what goes wrong, in one line
