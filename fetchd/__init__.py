@@ -19,7 +19,8 @@ Direction of data.
     extract     HTML to markdown, away from the event loop
     transport   the way to the gateway; one of two places that know the HTTP client
     search      web_search: arguments, one provider after the other, rows held to the arguments, text
-    channel     the way to search providers, each by itself; never through the gateway
+    web_access  completions by vendors that search and fetch for the model: declared, run, recorded
+    channel     the way to search providers and vendors, each by itself; never through the gateway
     faces       HTTP API, MCP and command line: they translate, and decide nothing
     settings    where configuration and state are found
 

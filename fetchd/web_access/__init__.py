@@ -1,9 +1,8 @@
 """Web search and fetch that a vendor runs inside a completion (SPEC 6): declared here, recorded here, executed there.
 
 Terms. A *declaration* (`WebAccess`) says what a run asks for; a *vendor* answers; a *dialect* is one shape of asking
-it (`proxy_addons.policy.vendors`); a *completion* is one request and its answer; a *step* is what the model is asked
-once: one completion, or several where the vendor paused and was asked to go on. A *citation* is what the vendor said
-that it drew on, and nothing more.
+it (`proxy_addons.policy.vendors`); a *completion* is one request and its answer; a *step* is one completion of a run,
+whoever of the vendors gave it in the end. A *citation* is what the vendor said that it drew on, and nothing more.
 
 Direction of data::
 
@@ -21,4 +20,8 @@ Direction of data::
     dialects     pure: render and parse, a file for each shape
     sse          pure: bytes of an event stream to events
     holding      pure: what an answer says is held to the declaration again
+    requests     pure: what is asked of `ask`       quoting   pure: whether a quote stands on a page
+    vendor       one vendor over its channel        links     channels and keys of all of them
+    running      the loop                           recording, audit_log   who is told of it
+    asking       the use case                       composition            what stands behind it
 """
