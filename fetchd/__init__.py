@@ -21,6 +21,7 @@ Direction of data.
     search      web_search: arguments, one provider after the other, rows held to the arguments, text
     web_access  completions by vendors that search and fetch for the model: declared, run, recorded
     channel     the way to search providers and vendors, each by itself; never through the gateway
+    connections kept-alive connections to one server, below both ways out
     faces       HTTP API, MCP and command line: they translate, and decide nothing
     settings    where configuration and state are found
 

@@ -5,7 +5,7 @@ path. Agents have no way to add a host, a parameter or a credential.
 
     hosts     which URL is the provider's      fields   the head of a request, credential included
     secrets   a credential, from where it is kept to `Secret`
-    client    requests on the wire             connections, network   what is kept and dialled below it
+    client    requests on the wire             network  names and connections below it
     fake      the scripted one, for tests
 """
 

@@ -20,13 +20,13 @@ from typing import Final, Self
 import certifi
 import httpcore
 
+from fetchd.connections import Connections
 from fetchd.errors import ChannelError
 from proxy_addons.policy.codings import BodyError, Coding, UnsupportedCodingError, parse_content_encoding
 from proxy_addons.policy.limits import MAX_HEAD_BYTES, MIB
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.targets import Target, TargetParseError, parse_target
 
-from .connections import Connections
 from .fields import render_fields
 from .hosts import Endpoint, parse_endpoint
 from .interface import ChannelAnswer, ChannelRequest

@@ -2,8 +2,8 @@
 
     GET https://docs.rs/tokio HTTP/1.1        to http://{gateway}
 
-so the daemon needs no CONNECT, no second TLS and no CA. This is the only file that knows the HTTP client.
-The connection is dialled to the gateway's address whatever the environment says of proxies.
+so the daemon needs no CONNECT, no second TLS and no CA. The connection is dialled to the gateway's address whatever
+the environment says of proxies. Of the HTTP client one connection at a time is used, not its pool (`connections`).
 """
 
 import ssl
@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import httpcore
 
+from fetchd.connections import Connections
 from fetchd.errors import BrokenAnswerError, NoAnswerError, TransportError
 from proxy_addons.policy.limits import IDLE_SECONDS, MAX_HEAD_BYTES, USER_AGENT
 from proxy_addons.policy.wire import render_daemon_fields
@@ -55,12 +56,8 @@ class ProxiedTransport:
         authority = f"[{host}]" if ":" in host else host
         self._gateway: Final = f"{'http' if tls is None else 'https'}://{authority}:{port}"
         self._secret: Final = secret
-        self._pool: Final = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=max_connections,
-            max_keepalive_connections=max_connections,
-            keepalive_expiry=KEEP_ALIVE_SECONDS,
-        )
+        origin = httpcore.URL(self._gateway).origin
+        self._connections: Final = Connections(origin, tls, None, max_connections, KEEP_ALIVE_SECONDS)
 
     def __repr__(self) -> str:
         return f"<ProxiedTransport {self._gateway}>"
@@ -68,21 +65,22 @@ class ProxiedTransport:
     @asynccontextmanager
     async def send(self, request: HopRequest) -> AsyncIterator[HopAnswer]:
         """See Transport."""
-        with _translated(NoAnswerError):
-            response = await self._pool.handle_async_request(self._render(request))
-        chunks = _read_chunks(response)
-        try:
-            fields = tuple(response.headers)
-            if sum(len(name) + len(value) for name, value in fields) > MAX_HEAD_BYTES:
-                raise NoAnswerError(f"the response head is over {MAX_HEAD_BYTES} bytes")
-            yield HopAnswer(response.status, fields, chunks)
-        finally:
-            await chunks.aclose()  # or an unread one is left to the garbage collector
-            await response.aclose()
+        async with self._connections.lend() as connection:
+            with _translated(NoAnswerError):
+                response = await connection.handle_async_request(self._render(request))
+            chunks = _read_chunks(response)
+            try:
+                fields = tuple(response.headers)
+                if sum(len(name) + len(value) for name, value in fields) > MAX_HEAD_BYTES:
+                    raise NoAnswerError(f"the response head is over {MAX_HEAD_BYTES} bytes")
+                yield HopAnswer(response.status, fields, chunks)
+            finally:
+                await chunks.aclose()  # or an unread one is left to the garbage collector
+                await response.aclose()
 
     async def aclose(self) -> None:
         """Close every connection, also those with a hop under way."""
-        await self._pool.aclose()
+        await self._connections.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -20,6 +20,7 @@ from tests.kit import replies
 from tests.kit.exchange import Ending
 from tests.kit.origin import Origin
 from tests.kit.ports import free_port
+from tests.kit.sync import PATIENCE
 
 TEXT = (b"Content-Type", b"text/plain")
 
@@ -100,6 +101,32 @@ async def test_cancellation_closes_the_connection_at_once(hangs: str) -> None:
 
             ending = await gateway.origin.connections[0].wait_closed()
             assert ending in (Ending.PEER_FIN, Ending.PEER_RESET)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_cancelled_at_any_step_twice_over_no_connection_is_lost(most: int) -> None:
+    url = "https://a.example/"
+
+    async def fetch_and_leave(transport: ProxiedTransport, turns: int) -> None:
+        task = asyncio.create_task(read(transport, hop(url)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with ScriptedGateway({url: ScriptedAnswer(200, [TEXT], [b"x" * 70_000])}) as gateway:
+        async with ProxiedTransport(
+            "127.0.0.1", gateway.origin.port, SECRET, max_connections=most
+        ) as transport:
+            for turns in range(80):
+                await asyncio.gather(*(fetch_and_leave(transport, turns + one) for one in range(3)))
+                assert transport._connections.count <= most
+                assert transport._connections.count == transport._connections.usable
+
+            async with asyncio.timeout(PATIENCE):
+                assert len(await read(transport, hop(url))) == 70_000
 
 
 async def test_an_answer_left_unread_closes_the_connection() -> None:

@@ -1,4 +1,4 @@
-"""The connections to one endpoint: so many at once, kept between requests, each in one request's hands alone.
+"""The connections to one server: so many at once, kept between requests, each in one request's hands alone.
 
 Not the HTTP client's own pool: there, a request that is cancelled in the wrong moment (while it waits for its turn,
 or while its connection is put away) leaves a connection behind that nobody uses again, and every deadline cancels.
@@ -27,13 +27,16 @@ class Connections:
     def __init__(
         self,
         origin: httpcore.Origin,
-        roots: ssl.SSLContext,
-        network: httpcore.AsyncNetworkBackend,
+        tls: ssl.SSLContext | None,
+        network: httpcore.AsyncNetworkBackend | None,
         most: int,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
     ) -> None:
+        """network: the client's own unless given. most: connections in use at once; more requests wait."""
         self._origin: Final = origin
-        self._roots: Final = roots
+        self._tls: Final = tls
         self._network: Final = network
+        self._keep_alive: Final = keep_alive
         self._places: Final = asyncio.Semaphore(most)
         self._lent: Final[set[httpcore.AsyncHTTPConnection]] = set()
         self._idle: Final[list[httpcore.AsyncHTTPConnection]] = []
@@ -79,7 +82,7 @@ class Connections:
                 return connection
             await connection.aclose()
         return httpcore.AsyncHTTPConnection(
-            self._origin, self._roots, KEEP_ALIVE_SECONDS, network_backend=self._network
+            self._origin, self._tls, self._keep_alive, network_backend=self._network
         )
 
 
