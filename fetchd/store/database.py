@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Final, Self
 from urllib.parse import quote
 
@@ -23,6 +24,8 @@ APPLICATION_ID: Final = 0x66657464
 """``fetd``: whose file this is."""
 BUSY_MS: Final = 5_000
 """Longest wait for another process's transaction, which itself takes a few ms."""
+_BREAK_SECONDS: Final = 0.1
+"""After which a job that is to be broken off is interrupted once more: it may have been between two statements."""
 
 
 class Database:
@@ -52,6 +55,17 @@ class Database:
     async def read[T](self, job: Callable[[sqlite3.Connection], T]) -> T:
         """`job` on one state of the database. Raises StoreUnavailableError, and what `job` raises."""
         return await self._in_thread(lambda: self._transact("BEGIN", job))
+
+    async def read_within[T](self, seconds: float, job: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, but a job that is not done in time, or whose caller has left, is broken off. Raises
+        TimeoutError too."""
+        breakable = _Breakable(job)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read(breakable)
+        except (TimeoutError, asyncio.CancelledError):
+            breakable.break_off(asyncio.get_running_loop())
+            raise
 
     async def write[T](self, job: Callable[[sqlite3.Connection], T]) -> T:
         """`job` alone with the database; all it wrote is kept, or nothing. Once begun it ends, whoever waits for
@@ -203,3 +217,33 @@ _REASONS: Final = {
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written; see the system's log",
 }
 """SQLite's primary result codes, as what to do."""
+
+
+class _Breakable[T]:
+    """A job that can be broken off from another thread. What else the connection does is left alone."""
+
+    def __init__(self, job: Callable[[sqlite3.Connection], T]) -> None:
+        self._job: Final = job
+        self._lock: Final = Lock()
+        self._running: sqlite3.Connection | None = None
+        self._off = False
+
+    def __call__(self, db: sqlite3.Connection) -> T:
+        with self._lock:
+            if self._off:
+                raise StoreUnavailableError("broken off")
+            self._running = db
+        try:
+            return self._job(db)
+        finally:
+            with self._lock:
+                self._running = None
+
+    def break_off(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self._off = True
+            if self._running is None:
+                return
+            self._running.interrupt()
+        if not loop.is_closed():
+            loop.call_later(_BREAK_SECONDS, self.break_off, loop)

@@ -24,6 +24,9 @@ COMMON: Final = 4
 """A word of more than a quarter of the documents says little: it does not make a page a result by itself."""
 FEW: Final = 50
 """Documents that are few whatever their share."""
+SEARCH_SECONDS: Final = 10.0
+"""A usual search takes some ms. One for a long phrase of a word that pages repeat by the thousand would take hours of
+a processor, also after its caller has left."""
 RAREST: Final = 12
 """Words of a query that pages with only some of them are looked for by."""
 
@@ -120,7 +123,10 @@ class IndexFile:
             raise _told(error) from error
 
     async def search(self, ask: Ask) -> Sequence[int]:
-        return await self._read(lambda db: _search(db, ask))
+        try:
+            return await self._database.read_within(SEARCH_SECONDS, lambda db: _search(db, ask))
+        except StoreUnavailableError as error:
+            raise _told(error) from error
 
     async def close(self) -> None:
         await self._database.close()

@@ -41,7 +41,8 @@ class PageIndex(Protocol):
         ...
 
     async def search(self, ask: Ask) -> Sequence[int]:
-        """Numbers of pages, best first: those with every word, then those with some. One page a document."""
+        """Numbers of pages, best first: those with every word, then those with some. One page a document. Raises
+        TimeoutError for what takes too long."""
         ...
 
     async def close(self) -> None: ...

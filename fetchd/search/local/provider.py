@@ -73,6 +73,9 @@ OFF: Final = SearchFailure(
 UNAVAILABLE: Final = SearchFailure(
     FailureKind.BACKEND, "the local index cannot be read; the operator's log says why"
 )
+TOO_LONG: Final = SearchFailure(
+    FailureKind.BACKEND, "the local index took too long to search; write fewer words, or a shorter phrase"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +113,8 @@ class LocalProvider:
         except StoreError as error:
             _log.error("web_search: %s", error)
             return UNAVAILABLE
+        except TimeoutError:
+            return TOO_LONG
         self._note_use([page.number for page in pages])
         return SearchAnswer(await asyncio.to_thread(_make_rows, pages, query, caller))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -21,10 +22,12 @@ from fetchd.search.interface import (
     SearchFailure,
     SearchRow,
 )
+from fetchd.search.local.composition import LocalIndex
 from fetchd.search.local.provider import CAPABILITIES, LocalProvider, display_url, render_age
 from fetchd.search.results import render_results
 from proxy_addons.policy.config_search import SearchConfig
 from tests.fetchd.search.local.kit import DAY, START, caller, open_index, read_text, search, urls
+from tests.kit.sync import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -223,6 +226,41 @@ async def test_a_store_that_cannot_be_read_is_a_failure_that_names_no_path(
     assert answer == SearchFailure(
         FailureKind.BACKEND, "the local index cannot be read; the operator's log says why"
     )
+
+
+PHRASE = '"' + "a " * 198 + 'a"'
+
+
+async def add_pages_that_repeat_a_word(index: LocalIndex) -> None:
+    """Enough for half a minute of `PHRASE`: each takes half a second."""
+    await index.texts.add([read_text("a " * 99_990 + str(number), number) for number in range(60)])
+    await index.indexes.follow("alice")
+
+
+async def test_a_search_that_would_take_long_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_index(tmp_path) as index:
+        await add_pages_that_repeat_a_word(index)
+        monkeypatch.setattr("fetchd.search.local.index_file.SEARCH_SECONDS", 0.2)
+        answer = await index.provider.search(SearchArguments(PHRASE), caller())
+        assert answer == SearchFailure(
+            FailureKind.BACKEND,
+            "the local index took too long to search; write fewer words, or a shorter phrase",
+        )
+        monkeypatch.undo()
+        async with asyncio.timeout(PATIENCE):
+            assert len(await search(index, "a", count=1)) == 1  # and nothing else is
+
+
+async def test_a_search_whose_caller_left_is_broken_off(tmp_path: Path) -> None:
+    async with open_index(tmp_path) as index:
+        await add_pages_that_repeat_a_word(index)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await index.provider.search(SearchArguments(PHRASE), caller())
+        async with asyncio.timeout(PATIENCE):
+            assert len(await search(index, "a", count=1)) == 1
 
 
 async def test_a_damaged_text_is_left_out(tmp_path: Path) -> None:
