@@ -140,6 +140,13 @@ async def test_bytes_of_one_agent_and_of_all_are_bounded(tmp_path: Path) -> None
         assert "bob" in {one.agent for one in usage}, "who has least loses nothing"
 
 
+async def test_a_text_that_deflates_to_nothing_counts_all_the_same(tmp_path: Path) -> None:
+    async with open_texts(tmp_path, bytes=120_000) as texts:
+        await texts.add([read_text("a " * 99_990 + str(n), n) for n in range(4)])  # 50 KB of index each
+
+        assert sorted(text[-1] for text in (await kept(texts)).values()) == ["2", "3"]
+
+
 async def test_usage_by_agent(tmp_path: Path) -> None:
     async with open_texts(tmp_path) as texts:
         await texts.add([read_text("a"), read_text("a", agent="bob"), read_text("b", 2, agent="bob")])
