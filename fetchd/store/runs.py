@@ -1,7 +1,7 @@
 """Runs of completions: what was declared, asked, charged and cited, readable after the process that ran it is gone.
 
 A step is one transaction, so that a crash leaves whole steps. Neither prompt nor answer is kept: a digest stands for
-the prompt. NULL is "not reported" and comes back as None.
+the prompt. NULL is "not reported" and comes back as None. Of each agent the last MAX_RUNS are kept.
 """
 
 import json
@@ -18,6 +18,11 @@ from fetchd.web_access.values import Citation, ServerToolCall, Usage
 
 from .database import BUSY_MS, Database
 from .schema import MIGRATIONS
+
+MAX_RUNS: Final = 10_000
+"""Of one agent; a run takes some KiB, mostly of what it cites. The audit log has a line of every one."""
+REMOVED_AT_ONCE: Final = 100
+"""Runs beyond that which go when one begins, so that nobody waits long where there are many."""
 
 type Row = tuple[Any, ...]
 
@@ -85,6 +90,14 @@ ON CONFLICT (run, step, url) DO NOTHING
 _ADD_TOOL_CALL: Final = (
     "INSERT INTO server_tool_calls (run, step, provider, tool, error) VALUES (?, ?, ?, ?, ?)"
 )
+_BEYOND: Final = "SELECT id FROM runs WHERE agent = ? ORDER BY number DESC LIMIT ? OFFSET ?"
+_REMOVALS: Final = (
+    "DELETE FROM steps WHERE run = ?",
+    "DELETE FROM provider_calls WHERE run = ?",
+    "DELETE FROM citations WHERE run = ?",
+    "DELETE FROM server_tool_calls WHERE run = ?",
+    "DELETE FROM runs WHERE id = ?",
+)
 _TOTALS: Final = """
 SELECT (SELECT count(*) FROM steps WHERE run = ?1), count(*), sum(input_tokens), sum(output_tokens),
        sum(server_tool_requests)
@@ -95,13 +108,14 @@ FROM provider_calls WHERE run = ?1
 class RunRecords:
     """The tables of runs in one file. Made by `open`. Every method may raise StoreUnavailableError."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, max_runs: int = MAX_RUNS) -> None:
         self._database: Final = database
+        self._max_runs: Final = max_runs
 
     @classmethod
-    async def open(cls, path: Path, *, busy_ms: int = BUSY_MS) -> Self:
+    async def open(cls, path: Path, *, busy_ms: int = BUSY_MS, max_runs: int = MAX_RUNS) -> Self:
         """The records at `path`, made or migrated if need be."""
-        return cls(await Database.open(path, MIGRATIONS, busy_ms=busy_ms))
+        return cls(await Database.open(path, MIGRATIONS, busy_ms=busy_ms), max_runs)
 
     async def close(self) -> None:
         await self._database.close()
@@ -109,7 +123,7 @@ class RunRecords:
     # ------------------------------------------------------------------------------------------- as it happens
 
     async def begin(self, spec: RunSpec, provider: str, model: str) -> None:
-        """See RunSink."""
+        """See RunSink. The oldest runs of the agent go where there are too many."""
         row = (
             spec.run_id,
             spec.agent,
@@ -120,7 +134,14 @@ class RunRecords:
             render_declaration(spec),
             sha256(spec.prompt.encode("utf-8", "surrogatepass")).hexdigest(),
         )
-        await self._database.write(lambda db: db.execute(_ADD_RUN, row))
+
+        def job(db: sqlite3.Connection) -> None:
+            db.execute(_ADD_RUN, row)
+            beyond = db.execute(_BEYOND, (spec.agent, REMOVED_AT_ONCE, self._max_runs)).fetchall()
+            for statement in _REMOVALS:
+                db.executemany(statement, beyond)
+
+        await self._database.write(job)
 
     async def add_step(self, spec: RunSpec, step: StepResult) -> None:
         """See RunSink."""

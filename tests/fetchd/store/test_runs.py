@@ -74,6 +74,23 @@ async def test_a_run_is_read_back_by_another_process_s_connection(tmp_path: Path
         assert (totals.steps, totals.calls, totals.usage) == (1, 2, Usage(100, 20, 1))
 
 
+async def test_of_each_agent_the_last_runs_are_kept_whole_and_no_row_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "fetchd.db"
+    records = await RunRecords.open(path, max_runs=2)
+    try:
+        await write(records, "other", agent="crawler")
+        for run_id in ("run1", "run2", "run3"):
+            await write(records, run_id)
+        assert [run.id for run in await records.list_runs()] == ["run3", "run2", "other"]
+        assert not await records.citations("run1") and not await records.provider_calls("run1")
+        assert (await records.totals("run2")).calls == 2
+    finally:
+        await records.close()
+    with closing(sqlite3.connect(path)) as db:
+        for table in ("steps", "provider_calls", "citations", "server_tool_calls"):
+            assert {run for (run,) in db.execute(f"SELECT run FROM {table}")} == {"run2", "run3", "other"}  # noqa: S608
+
+
 async def test_nothing_reported_stays_nothing(tmp_path: Path) -> None:
     path = tmp_path / "fetchd.db"
     async with opened(path) as records:
