@@ -31,9 +31,9 @@ from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
 from .fetch_cli import FetchSettings, agent_option, read_number, read_settings
 from .fetch_display import FetchDisplay
-from .fetch_printer import FAILED, for_terminal
+from .fetch_printer import FAILED
 from .safe_text import render_json
-from .search_display import explain_nothing, render_list
+from .search_display import explain_nothing, plain_line, render_list
 from .search_results import render_search, render_search_problem
 
 NOTHING_FOUND = 1
@@ -143,7 +143,7 @@ async def _run(opener: OpenSearch, settings: FetchSettings, arguments: dict[str,
 
 
 def _print(result: SearchResult, settings: FetchSettings, *, as_json: bool) -> None:
-    terminal = sys.stdout.isatty()
+    terminal = _is_terminal()
     if as_json or not terminal:
         document = (
             render_search(result, settings.caller)
@@ -154,7 +154,11 @@ def _print(result: SearchResult, settings: FetchSettings, *, as_json: bool) -> N
         if sys.stderr.isatty() and (note := explain_nothing(result)):
             click.echo(note, err=True)
     elif result.failure is not None:
-        click.echo(f"Error: {for_terminal(result.text)}", err=True)
+        click.echo(f"Error: {plain_line(result.text)}", err=True)
     else:
         console = Console(markup=False, highlight=False, emoji=False)
         console.print(render_list(result, settings.caller.profile))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

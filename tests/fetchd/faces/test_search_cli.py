@@ -252,6 +252,14 @@ def test_a_failure_on_a_terminal_is_one_line(tmp_path: Path) -> None:
     assert on_terminal(" ", "--state-dir", str(tmp_path)) == (2, "")
 
 
+def test_what_a_provider_said_of_its_failure_moves_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fetchd.faces.search_cli._is_terminal", lambda: True)
+    failure = SearchFailure(FailureKind.BACKEND, "backend returned 500: \u202etxt\u2066 \x9b2J")
+    result = run(ScriptedProvider([failure]), "x")
+
+    assert result.stderr == "Error: web_search: backend returned 500: \\u202etxt\\u2066 \\x9b2J\n"
+
+
 def shown_list(result: SearchResult, profile: Profile = DEFAULT_PROFILE, width: int = 60) -> list[str]:
     console = Console(width=width, markup=False, highlight=False, emoji=False, color_system=None)
     with console.capture() as capture:
