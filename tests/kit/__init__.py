@@ -10,6 +10,7 @@
     pki       a private CA; contexts for good, wrong-name, expired and self-signed servers
     gateway   a real gateway process and the usual stage around it
     installed `fetchd up` and other commands as processes
+    namespaces hosts that are network namespaces, with the wires between them
     processes what a process started, and waiting for its end
     toml      a configuration file from values
     client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2
