@@ -23,7 +23,7 @@ from proxy_addons.engine.hops import Hop, Origin, Session, VendorCall, hop_of
 from proxy_addons.meters import Meters
 from proxy_addons.policy.content_types import parse_content_type
 from proxy_addons.policy.targets import TargetParseError, parse_target
-from proxy_addons.policy.vendors.answers import AnswerFacts
+from proxy_addons.policy.vendors.answer_facts import AnswerFacts
 from proxy_addons.policy.verdicts import RULES, Outcome, Verdict
 from proxy_addons.policy.wire import HopContext, policy_name
 

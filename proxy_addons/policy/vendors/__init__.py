@@ -10,5 +10,5 @@ Pure, as all of `policy`; the gateway holds agents' own calls to these tables, t
     containers  what runs at the vendor with or without a network
     json_text   JSON read strictly, changed without touching the rest
     errors      a refusal in the vendor's words
-    answers     what an answer says of the web tools that were run, read as it passes
+    answers     an answer read as it passes      answer_facts  what it says of the web tools that were run
 """

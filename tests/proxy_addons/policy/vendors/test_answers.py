@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_addons.policy.vendors import answers
-from proxy_addons.policy.vendors.answers import AnswerFacts, EventStream, WholeAnswer, make_reader
+from proxy_addons.policy.vendors.answer_facts import MAX_ROWS, AnswerFacts
+from proxy_addons.policy.vendors.answers import EventStream, WholeAnswer, make_reader
 from proxy_addons.policy.vendors.endpoints import BodyKind
 from tests.kit import vendors
 
@@ -198,13 +199,15 @@ def test_a_whole_answer_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyP
 
 
 def test_rows_are_bounded_and_what_is_left_out_is_counted() -> None:
-    content = [
-        {"type": "server_tool_use", "id": f"s{n}", "name": "web_search"} for n in range(answers.MAX_ROWS + 3)
-    ]
-    citations = [{"url": f"https://a.example/{n}"} for n in range(answers.MAX_ROWS + 4)]
+    content = [{"type": "server_tool_use", "id": f"s{n}", "name": "web_search"} for n in range(MAX_ROWS + 3)]
+    citations = [{"url": f"https://a.example/{n}"} for n in range(MAX_ROWS + 4)]
     facts = read_whole(BodyKind.MESSAGES, {"content": [*content, {"type": "text", "citations": citations}]})
 
-    assert (len(facts.calls), len(facts.citations), facts.omitted) == (answers.MAX_ROWS, answers.MAX_ROWS, 7)
+    assert (len(facts.calls), len(facts.citations), facts.omitted) == (
+        MAX_ROWS,
+        MAX_ROWS,
+        7,
+    )
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
