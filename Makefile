@@ -4,6 +4,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Tests start many processes: each would compile the whole house anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 STAMP := .venv/.setup

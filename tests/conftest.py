@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -46,3 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "soak" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="a soak test: make soak"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is loaded by now stays until the end: a full collection need not walk it again and again."""
+    del session
+    gc.collect()
+    gc.freeze()

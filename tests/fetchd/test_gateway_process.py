@@ -290,6 +290,7 @@ async def test_what_a_gateway_may_answer(
         with pytest.raises(GatewayReloadError) as caught:
             await gateway.reload(make_config(), "test")
     finally:
+        monkeypatch.setattr("fetchd.gateway_process.STOP_SECONDS", 0.1)  # one of them ends only when killed
         await gateway.stop()
 
     assert str(caught.value) == message

@@ -293,8 +293,8 @@ def test_a_hop_gives_its_place_back_once_however_it_ends(
             hold(world, alice, stack, held[0])
         for _ in range(2):
             end(world, alice, held[0])
+            poll_until(lambda: alice.get().status == 200, "a place that was given back")
         gate.open()
-        poll_until(lambda: alice.get().status == 200, "a place that was given back")
         hold(world, alice, stack, held[0])
         assert_none_left(alice)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a wait gives up: an upper bound for a broken test, never part of a test's meaning."""
 
 
