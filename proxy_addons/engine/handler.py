@@ -20,6 +20,7 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, layer, mode_specs, server
 from mitmproxy.proxy.layers import modes
 
+from proxy_addons.engine.deadline import Deadline
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.hops import Entry, Origin, Pipe, Recorder, Session
 from proxy_addons.engine.idle import IdleWatchdog
@@ -59,10 +60,7 @@ class GateHandler(LeanHandler):
         self._client_writer = writer
         self._dispatcher = cast(Dispatcher, master.addons)
         self._waiting_for: Counter[Connection] = Counter()
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._due: float | None = None
-        self._due_why = ""
+        self._deadline = Deadline(asyncio.get_running_loop(), self._end_late)
         self._dead = False
         self._unsent: dict[Connection, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,36 +103,15 @@ class GateHandler(LeanHandler):
 
     def arm(self, seconds: float, why: str) -> None:
         """Close the connection unless disarmed or re-armed within `seconds`."""
-        self._due, self._due_why = self._loop.time() + seconds, why
-        if self._timer is None or self._timer.when() > self._due:
-            self._set_timer(self._due)
+        self._deadline.set(seconds, why)
 
     def disarm(self) -> None:
-        """Stop the deadline set by `arm`. Its timer stays for the next one, which it serves in half the steps."""
-        self._due = None
+        """Lift the deadline set by `arm`."""
+        self._deadline.lift()
 
-    def _set_timer(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._ring)
-
-    def _ring(self) -> None:
-        """The timer has come: for the deadline, for one that was put off since, or for none."""
-        assert self._timer is not None
-        rang, self._timer = self._timer.when(), None
-        if self._due is None:
-            return
-        if self._due > rang:
-            self._set_timer(self._due)
-        else:
-            self._late(self._due_why)
-
-    def _late(self, why: str) -> None:
-        self._due = None
-        try:
-            self.session.recorder.event(self.session, "client-timeout", why)
-        finally:
-            self.abort(why)
+    def stop_timers(self) -> None:
+        """The connection is over."""
+        self._deadline.close()
 
     def idle_since(self) -> float | None:
         """When it was heard last; None while a request or a WebSocket is under way, or a hook waits."""
@@ -150,6 +127,12 @@ class GateHandler(LeanHandler):
         """Close the client now, to make room."""
         self.abort("made room for another client")
         self._client_writer.transport.abort()
+
+    def _end_late(self, why: str) -> None:
+        try:
+            self.session.recorder.event(self.session, "client-timeout", why)
+        finally:
+            self.abort(why)
 
     def _end_idle(self) -> None:
         if self.client in self.transports:
@@ -173,13 +156,6 @@ class GateHandler(LeanHandler):
         connection.state = ConnectionState.CLOSED
         if io.handler is not None:
             io.handler.cancel(why)
-
-    def stop_timers(self) -> None:
-        """The connection is over."""
-        self._due = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     # --- events and commands -------------------------------------------------------------------------------------
 

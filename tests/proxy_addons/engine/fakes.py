@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,3 +104,18 @@ class Stage:
     def about(self, **members: Any) -> Any:
         """An object with these members, as hooks get for things that are no flow."""
         return type("HookData", (), members)()
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """A loop whose time is set."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def ring(self, seconds: float) -> None:
+        """So much later; what is due then is run."""
+        self.now += seconds
+        self.call_soon(self.stop)
+        self.run_forever()

@@ -12,9 +12,9 @@ from mitmproxy import options
 from mitmproxy.proxy import commands, events, mode_servers, mode_specs, server
 from mitmproxy.test import taddons
 
-from proxy_addons.engine.handler import GateHandler
 from proxy_addons.engine.idle import IdleWatchdog
 from proxy_addons.engine.lean_handler import LeanHandler
+from tests.proxy_addons.engine.fakes import Clock
 
 REGULAR = mode_specs.ProxyMode.parse("regular")
 
@@ -135,21 +135,6 @@ async def test_stock_sets_up_nothing_that_is_left_out() -> None:
 # --- idleness ----------------------------------------------------------------------------------------------------
 
 
-class Clock(asyncio.SelectorEventLoop):
-    """A loop whose time is set."""
-
-    now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def ring(self, seconds: float) -> None:
-        """So much later; what is due then is run."""
-        self.now += seconds
-        self.call_soon(self.stop)
-        self.run_forever()
-
-
 @pytest.mark.parametrize(
     ("what", "idle"),
     [
@@ -180,51 +165,3 @@ def test_silence_ends_a_connection_once(what: Callable[[Any, list[bool]], None],
         clock.ring(15.0)
     assert len(ended) == (0 if dog._timer is None and not idle and not ended else 1)
     clock.close()
-
-
-# --- the deadline ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("steps", "ends"),
-    [
-        ([("arm", 10)], [10.0]),
-        ([("arm", 10), ("pass", 9), ("arm", 10)], [19.0]),
-        ([("arm", 10), ("pass", 9), ("arm", 10), ("arm", 2)], [11.0]),
-        ([("arm", 10), ("disarm", 0)], []),
-        ([("arm", 10), ("disarm", 0), ("pass", 3), ("arm", 10)], [13.0]),
-        ([("arm", 10), ("disarm", 0), ("pass", 15), ("arm", 10)], [25.0]),
-        ([("arm", 10), ("pass", 3), ("arm", 10), ("pass", 8), ("disarm", 0)], []),
-        ([("arm", 10), ("pass", 3), ("over", 0)], []),
-    ],
-    ids=[
-        "nothing is said",
-        "put off",
-        "put off, then brought forward",
-        "said",
-        "said, then the next thing is due before the first timer rings",
-        "said, then the next thing is due after it rang",
-        "put off past its timer, then said",
-        "the connection is over",
-    ],
-)
-def test_a_client_is_late_when_its_last_deadline_says_so(
-    steps: list[tuple[str, float]], ends: list[float]
-) -> None:
-    clock, late = Clock(), list[float]()
-    handler: Any = object.__new__(GateHandler)
-    handler._loop, handler._timer, handler._due = clock, None, None
-    handler._late = lambda why: late.append(clock.now)
-    for what, seconds in steps:
-        if what == "arm":
-            handler.arm(seconds, "late")
-        elif what == "disarm":
-            handler.disarm()
-        elif what == "over":
-            handler.stop_timers()
-        else:
-            clock.ring(seconds)
-    for _ in range(60):
-        clock.ring(0.5)
-    clock.close()
-    assert late == ends
