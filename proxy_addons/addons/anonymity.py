@@ -9,7 +9,7 @@ from mitmproxy import http
 from proxy_addons.addons.integrity import nominated_fields, nominates_framing, transfer_coding_is_plain
 from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.lean import headers_of
-from proxy_addons.engine.stream import upstream_failed
+from proxy_addons.engine.refusals import upstream_failed
 from proxy_addons.policy.hosts import matches_any
 from proxy_addons.policy.targets import Target
 from proxy_addons.policy.wire import PREFIX

@@ -16,8 +16,7 @@ from mitmproxy import connection, http
 
 from proxy_addons.budgets import BudgetLedger, BudgetLedgerError
 from proxy_addons.engine.hops import Hop, hop_of
-from proxy_addons.engine.refusals import INTERNAL
-from proxy_addons.engine.stream import RefusedBody
+from proxy_addons.engine.refusals import INTERNAL, RefusedBody
 from proxy_addons.meters import Meters
 from proxy_addons.policy.budgets import Day, decide_stream
 from proxy_addons.policy.limits import Profile

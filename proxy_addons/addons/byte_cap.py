@@ -13,7 +13,7 @@ from mitmproxy import connection, http
 
 from proxy_addons.addons.decoder_slots import DecoderSlots
 from proxy_addons.engine.hops import Hop, hop_of
-from proxy_addons.engine.stream import RefusedBody, time_is_up, upstream_failed
+from proxy_addons.engine.refusals import RefusedBody, time_is_up, upstream_failed
 from proxy_addons.policy.codings import (
     BrokenBodyError,
     OverCapError,

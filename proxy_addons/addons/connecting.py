@@ -15,8 +15,7 @@ from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.dial import Dialer
 from proxy_addons.engine.hops import Hop, Origin, Recorder, Sessions, hop_of
 from proxy_addons.engine.loop import PLAN, DialPlan
-from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL
-from proxy_addons.engine.stream import time_is_up, upstream_failed
+from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, time_is_up, upstream_failed
 from proxy_addons.engine.tls import HTTP1, HTTP1_AND_2
 from proxy_addons.meters import Meters
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse

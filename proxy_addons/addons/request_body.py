@@ -9,7 +9,7 @@ from mitmproxy import http
 
 from proxy_addons.engine.hops import Hop, hop_of
 from proxy_addons.engine.lean import expected_body_size
-from proxy_addons.engine.stream import RefusedBody
+from proxy_addons.engine.refusals import RefusedBody
 from proxy_addons.policy.verdicts import Rule, Verdict, refuse
 
 

@@ -16,6 +16,7 @@ connection. A refusal is set on the hop by whoever finds it (`Hop.refuse`) and s
 | next_layer    | raw TCP, h2c, TLS in TLS, server-first protocols                                 |
 | stream        | N3 h2 trailers, N7 buffered request bodies, N15 a raising stream callable, HTML   |
 | framing       | N17 h2 bodies shorter than their Content-Length                                  |
+| reuse         | connections lent on to a request that other rules judge                          |
 | http_layer    | N10 connections never purged, N11 sticky dial failures, h2→h1 reuse              |
 | http1         | N1 unframed bodies, N4 1xx, N14 head size, request targets                       |
 | chunked       | N3 trailers, N14 chunk lines, N22 an event for each chunk                        |

@@ -27,6 +27,7 @@ from mitmproxy.proxy.layers.http._http2 import Http2Connection, Http2Server
 from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
 from proxy_addons.engine.http2 import GateHttp2Client, StreamGoesOn
+from proxy_addons.engine.reuse import peer_is_allowed
 from proxy_addons.engine.stream import GateStream, HopTimeUp
 
 
@@ -233,7 +234,7 @@ class GateHttpLayer(HttpLayer):
                 continue
             if connection in self.waiting_for_establishment:
                 continue
-            if hop.from_daemon and not _peer_is_allowed(connection, hop):
+            if hop.from_daemon and not peer_is_allowed(connection, hop):
                 continue
             if connection.alpn == b"h2" or _is_idle_h1(top):
                 return connection
@@ -256,14 +257,6 @@ class GateHttpLayer(HttpLayer):
 
 def _unsent(peer: Http2Connection) -> int:
     return sum(len(chunk.data) for buffer in peer.h2_conn.stream_buffers.values() for chunk in buffer)
-
-
-def _peer_is_allowed(connection: Connection, hop: Hop) -> bool:
-    return (
-        hop.judged is not None
-        and connection.peername is not None
-        and connection.peername[0] in hop.judged.allowed
-    )
 
 
 def _is_idle_h1(top: layer.Layer) -> bool:

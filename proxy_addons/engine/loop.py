@@ -19,8 +19,7 @@ from typing import Any, Never
 
 from proxy_addons.dial import Dialer, DialRefusedError, Judged
 from proxy_addons.engine.hops import Hop, Origin
-from proxy_addons.engine.refusals import INTERNAL
-from proxy_addons.engine.stream import time_is_up
+from proxy_addons.engine.refusals import INTERNAL, time_is_up
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""A refusal as mitmproxy sends it: `WireAnswer` of the policy turned into `http.Response` or raw bytes."""
+"""The engine's own refusals, and any refusal as mitmproxy sends it: `http.Response` or raw bytes."""
 
 import time
 
@@ -17,6 +17,11 @@ AUDIT_UNAVAILABLE = refuse(
     Rule.AUDIT_UNAVAILABLE, "the audit log cannot be written; no request is let through", failure=Failure.SOFT
 )
 
+
+class RefusedBody(Exception):  # noqa: N818 (a signal to the stream, not an error)
+    """Raised by a body callable after it set the hop's refusal."""
+
+
 _IN_SHAPE = frozenset({Rule.WEB_TOOL, Rule.REQUEST_CAP})
 """Refusals of a model's request that are told in its vendor's own words."""
 
@@ -24,6 +29,17 @@ _IN_SHAPE = frozenset({Rule.WEB_TOOL, Rule.REQUEST_CAP})
 def not_http(detail: str) -> Verdict:
     """Bytes or a head that are not the HTTP spoken here."""
     return refuse(Rule.NOT_HTTP, detail)
+
+
+def upstream_failed(hop: Hop) -> Verdict:
+    """The origin could not be reached, or its answer not be read; never repeats its cause (SPEC 2)."""
+    host = hop.target.host if hop.target is not None else ""
+    return refuse(Rule.UPSTREAM, f"the origin {host} failed", failure=Failure.SOFT, subject=host)
+
+
+def time_is_up(hop: Hop) -> Verdict:
+    """The hop's whole time was spent before the answer was complete."""
+    return refuse(Rule.TOTAL_TIMEOUT, f"request to {hop.display} timed out", failure=Failure.SOFT)
 
 
 def response_for(hop: Hop, verdict: Verdict) -> http.Response:

@@ -7,12 +7,10 @@ body has begun, a reset. mitmproxy's own HTML error pages never leave.
 
 import asyncio
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
 from mitmproxy import flow as mflow
 from mitmproxy import http
-from mitmproxy.connection import Connection
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers import http as mhttp
 from mitmproxy.proxy.layers.http import HttpStream
@@ -34,8 +32,17 @@ from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.engine.framing import OwedBody, is_clear_head
 from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
 from proxy_addons.engine.http1 import http_layer_of
-from proxy_addons.engine.refusals import AUDIT_UNAVAILABLE, INTERNAL, not_http, response_for
-from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
+from proxy_addons.engine.refusals import (
+    AUDIT_UNAVAILABLE,
+    INTERNAL,
+    RefusedBody,
+    not_http,
+    response_for,
+    time_is_up,
+    upstream_failed,
+)
+from proxy_addons.engine.reuse import GetJudgedConnection
+from proxy_addons.policy.verdicts import Verdict
 
 
 class HopTimeUp(events.Event):
@@ -43,36 +50,6 @@ class HopTimeUp(events.Event):
 
     def __init__(self, stream: "GateStream") -> None:
         self.stream = stream
-
-
-def upstream_failed(hop: Hop) -> Verdict:
-    """The origin could not be reached, or its answer not be read; never repeats its cause (SPEC 2)."""
-    host = hop.target.host if hop.target is not None else ""
-    return refuse(Rule.UPSTREAM, f"the origin {host} failed", failure=Failure.SOFT, subject=host)
-
-
-def time_is_up(hop: Hop) -> Verdict:
-    """The hop's whole time was spent before the answer was complete."""
-    return refuse(Rule.TOTAL_TIMEOUT, f"request to {hop.display} timed out", failure=Failure.SOFT)
-
-
-@dataclass(eq=False)
-class GetJudgedConnection(mhttp.GetHttpConnection):
-    """Asks for an upstream connection whose peer was judged under `policy`, a version of a profile.
-
-    On one client connection requests may be of several agents, and the rules may change between two of them: a
-    connection that other rules allowed is not reused (SPEC 1.2).
-    """
-
-    policy: str = ""
-
-    def connection_spec_matches(self, connection: Connection) -> bool:
-        """As stock, and under the same rules."""
-        return (
-            type(connection) is Origin
-            and connection.policy == self.policy
-            and super().connection_spec_matches(connection)
-        )
 
 
 _OF_REQUEST = frozenset({RequestHeaders, RequestData, RequestEndOfMessage})
@@ -412,7 +389,3 @@ class GateStream(HttpStream):
         yield mhttp.SendHttp(ResponseEndOfMessage(self.stream_id), self.context.client)
         if still_sending and over_h1:
             yield commands.CloseConnection(self.context.client)
-
-
-class RefusedBody(Exception):  # noqa: N818 (a signal of the meter to its stream, not an error)
-    """Raised by a body callable after it set the hop's refusal."""

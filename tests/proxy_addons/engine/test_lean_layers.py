@@ -25,7 +25,8 @@ from mitmproxy.test import tflow
 from OpenSSL import SSL, crypto
 
 from proxy_addons.engine import lean, lean_layers
-from proxy_addons.engine.stream import GateStream, RefusedBody
+from proxy_addons.engine.refusals import RefusedBody
+from proxy_addons.engine.stream import GateStream
 
 # --- waiting -----------------------------------------------------------------------------------------------------
 
