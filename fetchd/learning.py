@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from proxy_addons.audit.files import list_files, read_lines
+from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.reader import LogLine, merge_chains, parse_log_line
-from proxy_addons.audit.record import LineKind
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.reading import PAGE_READ

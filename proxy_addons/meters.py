@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from proxy_addons.audit.health import AuditHealth, report_health
-from proxy_addons.audit.record import PhaseTimes
+from proxy_addons.audit.hop_record import PhaseTimes
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report, Tallies
 from proxy_addons.policy.verdicts import Outcome, Rule, Verdict

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.reader import LogLine
-from proxy_addons.audit.record import LineKind
 from proxy_addons.audit.rows import join_row
 from proxy_addons.policy.targets import TargetParseError, parse_target
 from proxy_addons.policy.verdicts import Outcome

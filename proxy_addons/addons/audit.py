@@ -7,12 +7,12 @@ from functools import lru_cache
 from mitmproxy import connection, http
 
 from proxy_addons.audit.errors import AuditUnavailableError
-from proxy_addons.audit.record import (
+from proxy_addons.audit.event_record import EventRecord
+from proxy_addons.audit.hop_record import (
     Addresses,
     CloseRecord,
     DecisionRecord,
     DroppedAddress,
-    EventRecord,
     PhaseTimes,
     TlsFacts,
 )

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proxy_addons.audit.record import FetchOutcome, Json, LineKind, render_members
+from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.line_text import Json, render_members
 from proxy_addons.audit.redaction import clip_optional, clip_text, round_ms
 
 MAX_DOMAINS = 64

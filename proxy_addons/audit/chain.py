@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from proxy_addons.audit.record import LineKind, Record, render_members
+from proxy_addons.audit.kinds import LineKind
+from proxy_addons.audit.line_text import render_members
+from proxy_addons.audit.record import Record
 
 GENESIS = "0" * 64
 MAX_LINE = 1 << 20

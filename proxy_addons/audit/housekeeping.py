@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from proxy_addons.audit.chain import Head
+from proxy_addons.audit.event_record import EventRecord, LogEvent
 from proxy_addons.audit.moments import NANOSECONDS, render_time
-from proxy_addons.audit.record import EventRecord, LogEvent
 from proxy_addons.audit.retention import DAY_SECONDS, LogFile, Retention, holds_records, read_start
 
 HOUSEKEEPING_SECONDS = 60.0

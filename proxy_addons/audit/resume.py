@@ -24,9 +24,9 @@ from proxy_addons.audit.chain import (
     check_signature,
     parse_line,
 )
+from proxy_addons.audit.event_record import EventRecord, LogEvent
 from proxy_addons.audit.files import SeriesFile, list_files, read_head, read_lines
 from proxy_addons.audit.keys import sync_directory
-from proxy_addons.audit.record import EventRecord, LogEvent
 
 
 @dataclass(frozen=True, slots=True)

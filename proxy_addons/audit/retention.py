@@ -15,8 +15,8 @@ from pathlib import Path
 from proxy_addons.audit.chain import Head, Line, parse_line
 from proxy_addons.audit.files import SeriesFile, list_files, read_lines_backward, read_lines_still_there
 from proxy_addons.audit.keys import sync_directory
+from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.moments import NANOSECONDS, render_time
-from proxy_addons.audit.record import LineKind
 
 _RECORDS = tuple(
     f'{{"kind":"{kind}"'.encode() for kind in LineKind if kind not in (LineKind.EVENT, LineKind.CHECKPOINT)

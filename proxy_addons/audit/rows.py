@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from proxy_addons.audit.kinds import FetchOutcome, LineKind
 from proxy_addons.audit.reader import LogLine, read_number
-from proxy_addons.audit.record import FetchOutcome, LineKind
 from proxy_addons.policy.verdicts import Outcome
 
 MAX_WAITING = 10_000

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy_addons.audit.files import list_files, read_lines_still_there
+from proxy_addons.audit.kinds import FetchOutcome, LineKind
 from proxy_addons.audit.reader import Follower, LogLine, merge_chains, parse_log_line
-from proxy_addons.audit.record import FetchOutcome, LineKind
 from proxy_addons.policy.verdicts import Outcome
 
 MAX_FETCHES = 20

@@ -15,7 +15,7 @@ from pathlib import Path
 from proxy_addons.audit.chain import START, ChainWalker, Check, Fault, Head, Line, SignatureCheck
 from proxy_addons.audit.files import SeriesFile, head_path, list_files, read_head, read_lines, series_path
 from proxy_addons.audit.keys import PublicKey
-from proxy_addons.audit.record import Json
+from proxy_addons.audit.line_text import Json
 from proxy_addons.audit.resume import parse_signed_head
 
 MAX_FINDINGS = 100

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proxy_addons.audit.record import Json, LineKind, render_members
+from proxy_addons.audit.kinds import LineKind
+from proxy_addons.audit.line_text import Json, render_members
 from proxy_addons.audit.redaction import clip_optional, clip_text, strip_url
 
 MAX_ROWS = 64

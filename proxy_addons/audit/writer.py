@@ -26,12 +26,13 @@ from typing import Self
 
 from proxy_addons.audit.chain import CheckpointReason, Head, seal_checkpoint, seal_line
 from proxy_addons.audit.errors import AuditUnavailableError, explain_unwritable
+from proxy_addons.audit.event_record import EventRecord, LogEvent
 from proxy_addons.audit.files import list_files, lock_series, parse_series, series_path, write_head
 from proxy_addons.audit.health import AuditHealth, HealthCounter
 from proxy_addons.audit.housekeeping import Housekeeping, say_lost, say_pruned
 from proxy_addons.audit.keys import AuditKeys, sync_directory
 from proxy_addons.audit.moments import render_time
-from proxy_addons.audit.record import EventRecord, LogEvent, Record
+from proxy_addons.audit.record import Record
 from proxy_addons.audit.resume import load_resume_point
 from proxy_addons.audit.retention import LogFile, Retention, choose_files, remove_files
 from proxy_addons.audit.segment import Segment, SyncFunction

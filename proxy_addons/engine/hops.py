@@ -14,7 +14,7 @@ from mitmproxy.proxy.commands import StartHook
 from mitmproxy.proxy.events import Event
 from mitmproxy.proxy.layer import Layer
 
-from proxy_addons.audit.record import Addresses
+from proxy_addons.audit.hop_record import Addresses
 from proxy_addons.dial import DialReport, Judged
 from proxy_addons.engine.places import Place
 from proxy_addons.engine.request_line import RequestLine

@@ -19,8 +19,8 @@ from fetchd.errors import StoreError
 from fetchd.faces.why_text import describe_ending
 from fetchd.store import StoredRead
 from fetchd.why import explain
+from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.reader import LogLine
-from proxy_addons.audit.record import LineKind
 from proxy_addons.audit.story import tell_story
 
 from .parts import PageParts

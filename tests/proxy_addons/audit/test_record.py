@@ -24,7 +24,8 @@ from proxy_addons.audit import (
     TlsFacts,
     WebRecord,
 )
-from proxy_addons.audit.record import MAX_ADDRESSES, render_members
+from proxy_addons.audit.hop_record import MAX_ADDRESSES
+from proxy_addons.audit.line_text import render_members
 from proxy_addons.audit.redaction import MAX_TEXT, strip_message, strip_url
 from tests.proxy_addons.audit.kit import close, decision, event
 
