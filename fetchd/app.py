@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from proxy_addons.audit import AuditKeys, AuditLog, AuditUnavailableError
+from proxy_addons.audit import AuditKeys, AuditLog
 from proxy_addons.policy.config_ask import AskTables
 from proxy_addons.policy.config_search import SearchConfig
 
@@ -127,7 +127,7 @@ async def _end(task: "asyncio.Task[None]") -> None:
 async def open_audit_log(state_dir: Path, *series: str) -> AsyncIterator[AuditLog]:
     """An audit chain below the state directory: the first of `series` that is free. Raises AuditError."""
     keys = await asyncio.to_thread(AuditKeys.load_or_create, state_dir / "keys")
-    log = await asyncio.to_thread(_open_first, state_dir / "audit", series, keys)
+    log = await asyncio.to_thread(AuditLog.open_first, state_dir / "audit", series, keys)
     keeper = asyncio.create_task(log.run())
     try:
         yield log
@@ -136,11 +136,3 @@ async def open_audit_log(state_dir: Path, *series: str) -> AsyncIterator[AuditLo
         with suppress(asyncio.CancelledError):
             await keeper
         await asyncio.to_thread(log.close)
-
-
-def _open_first(directory: Path, series: tuple[str, ...], keys: AuditKeys) -> AuditLog:
-    *others, last = series
-    for name in others:
-        with suppress(AuditUnavailableError):
-            return AuditLog.open(directory, name, keys)
-    return AuditLog.open(directory, last, keys)

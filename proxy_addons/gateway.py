@@ -267,7 +267,7 @@ def find_nameservers(config: Config) -> list[Nameserver]:
 async def serve(spec: WorkerSpec, told: LineInput) -> None:
     """Run one worker until it is told to stop. `told`: what comes after the spec."""
     keys = AuditKeys.load_or_create(spec.state_dir / "keys")
-    log = _open_log(spec, keys)
+    log = AuditLog.open_first(spec.state_dir / "audit", spec.series, keys)
     log.retain(_make_retention(spec.config))
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
@@ -286,14 +286,6 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
         keeper.cancel()
         await asyncio.wait([keeper])
         log.close()
-
-
-def _open_log(spec: WorkerSpec, keys: AuditKeys) -> AuditLog:
-    *others, last = spec.series
-    for series in others:
-        with suppress(AuditUnavailableError):
-            return AuditLog.open(spec.state_dir / "audit", series, keys)
-    return AuditLog.open(spec.state_dir / "audit", last, keys)
 
 
 def _make_retention(config: Config) -> Retention:

@@ -1,9 +1,8 @@
 """The writer of one chain.
 
 `append` seals a line and hands it to the system in one write; it blocks for the page cache only. `run` does
-what may wait for the disk in a thread of its own: every `fsync_seconds` at the latest it makes new lines
-durable, and each `checkpoint_seconds` it signs a checkpoint if there are any. The head file follows only
-after the checkpoint it copies is on disk, so it never promises a line that a power cut could take.
+what may wait for the disk (`open_files`) in a thread of its own: every `fsync_seconds` at the latest it makes new
+lines durable, and each `checkpoint_seconds` it signs a checkpoint if there are any.
 
 Each minute `run` also removes what is kept no longer (`retention`). The chain says so first, signed and on disk.
 
@@ -13,35 +12,34 @@ fails, `append` raises until the doubtful lines are rewritten and an fsync works
 """
 
 import asyncio
-import errno
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from proxy_addons.audit.chain import CheckpointReason, Head, seal_checkpoint, seal_line
 from proxy_addons.audit.errors import AuditUnavailableError, explain_unwritable
 from proxy_addons.audit.event_record import EventRecord, LogEvent
-from proxy_addons.audit.files import list_files, lock_series, parse_series, series_path, write_head
+from proxy_addons.audit.files import list_files, lock_series, parse_series
 from proxy_addons.audit.health import AuditHealth, HealthCounter
 from proxy_addons.audit.housekeeping import Housekeeping, say_lost, say_pruned
-from proxy_addons.audit.keys import AuditKeys, sync_directory
+from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.audit.moments import render_time
+from proxy_addons.audit.open_files import OpenFiles
 from proxy_addons.audit.record import Record
-from proxy_addons.audit.resume import load_resume_point
+from proxy_addons.audit.resume import ResumePoint, load_resume_point
 from proxy_addons.audit.retention import LogFile, Retention, choose_files, remove_files
-from proxy_addons.audit.segment import Segment, SyncFunction
+from proxy_addons.audit.segment import SyncFunction
 
 ROTATE_BYTES = 64 << 20
 CHECKPOINT_LINES = 1000  # SPEC 1.9, as the two below
 CHECKPOINT_SECONDS = 60.0
 FSYNC_SECONDS = 0.2
-_MAX_RETIRED = 64  # full files waiting for their last fsync, each an open descriptor; as a rule one
 
 _log = logging.getLogger(__name__)
 
@@ -59,16 +57,13 @@ class AuditLog:
         rotate_bytes: int, checkpoint_lines: int, checkpoint_seconds: float, fsync_seconds: float,
     ) -> None:  # fmt: skip
         self._directory, self._series, self._keys, self._lock_fd = directory, series, keys, lock
-        self._clock, self._monotonic, self._fsync = clock, monotonic, fsync
+        self._clock, self._monotonic = clock, monotonic
         self._rotate_bytes = rotate_bytes
         self._checkpoint_lines = checkpoint_lines
         self._checkpoint_seconds = checkpoint_seconds
         self._fsync_seconds = fsync_seconds
-        self._lock = threading.RLock()  # the chain: head, segment, counters
+        self._lock = threading.RLock()  # the chain: head, files, counters
         self._flush_lock = threading.Lock()  # taken before `_lock`; one flush at a time, none while closing
-        self._retired: list[Segment] = []
-        self._names_made = self._names_durable = 0  # files made in the directory, and of these known to last
-        self._head_line: bytes | None = None  # the checkpoint that the head file has yet to show
         self._unsigned = 0
         self._signed_at = monotonic()
         self._write_failure: str | None = None
@@ -78,7 +73,10 @@ class AuditLog:
         self._health = HealthCounter()
         self._observers: list[Callable[[Record], None]] = []
         self._keeping = Housekeeping(monotonic())
-        self._segment, self._head = self._go_on()
+        point = load_resume_point(directory, series, {keys.public.id: keys.public.accepts})
+        self._head = point.head
+        self._files = OpenFiles(directory, series, point, self._lock, fsync, self._health)
+        self._go_on(point)
 
     @classmethod
     def open(
@@ -108,6 +106,15 @@ class AuditLog:
                 raise AuditUnavailableError(explain_unwritable(series, directory, error)) from error
             undo.pop_all()
             return log
+
+    @classmethod
+    def open_first(cls, directory: Path, series: Sequence[str], keys: AuditKeys) -> Self:
+        """The first of these chains that no other process owns. Raises as `open` does for the last."""
+        *others, last = series
+        for name in others:
+            with suppress(AuditUnavailableError):
+                return cls.open(directory, name, keys)
+        return cls.open(directory, last, keys)
 
     @property
     def series(self) -> str:
@@ -150,8 +157,8 @@ class AuditLog:
                 self._lost += 1
                 raise AuditUnavailableError(self._sync_failure)
             try:
-                if self._segment.size >= self._keeping.keep.rotate_bytes(self._rotate_bytes):
-                    self._rotate(f"follows {self._segment.path.name}")
+                if self._files.current.size >= self._keeping.keep.rotate_bytes(self._rotate_bytes):
+                    self._rotate(f"follows {self._files.current.path.name}")
                     self._keeping.hurry(self._monotonic())
                 if self._lost:
                     self._note_lost()
@@ -193,7 +200,7 @@ class AuditLog:
                 if self._checkpoint_due():
                     self._try_checkpoint(CheckpointReason.TIME)
             try:
-                self._sync()
+                self._files.sync()
             except OSError as error:
                 self._sync_failure = self._failed(error)
                 return
@@ -213,8 +220,8 @@ class AuditLog:
                 return ()
             with self._lock:
                 if self._keeping.wants_new_file(self._clock()):
-                    self._rotate(f"follows {self._segment.path.name}, which is a day old")
-            self._sync()
+                    self._rotate(f"follows {self._files.current.path.name}, which is a day old")
+            self._files.sync()
             return self._prune()
 
     def close(self) -> None:
@@ -225,45 +232,36 @@ class AuditLog:
             try:
                 if self._unsigned:
                     self._checkpoint(CheckpointReason.STOP)
-                self._sync()
+                self._files.sync()
             except OSError as error:
                 raise AuditUnavailableError(
                     explain_unwritable(self._series, self._directory, error)
                 ) from error
             finally:
-                for segment in (*self._retired, self._segment):
-                    segment.close()
+                self._files.close()
                 os.close(self._lock_fd)
 
-    # The rest is called with `_lock` held, but `_sync` with `_flush_lock`; it takes `_lock` where it must.
+    # The rest is called with `_lock` held, but `_prune` and `_files.sync` with `_flush_lock`: they take `_lock` where
+    # they must.
 
-    def _go_on(self) -> tuple[Segment, Head]:
-        point = load_resume_point(
-            self._directory, self._series, {self._keys.public.id: self._keys.public.accepts}
-        )
-        if point.file is None:
-            segment = Segment.create(series_path(self._directory, self._series, point.number), point.number)
-        else:
-            segment = Segment.reopen(point.file.path, point.number, point.size)
-            self._keeping.reopen_file(point.file.path)
-        self._segment, self._head = segment, point.head
-        self._names_made += 1
+    def _go_on(self, point: ResumePoint) -> None:
         try:
+            if point.file is not None:
+                self._keeping.reopen_file(point.file.path)
             for note in point.notes:
                 self._put(note)
             event = LogEvent.RESUMED if point.head.seq else LogEvent.OPENED
             self._put(EventRecord(event=event, facts={"pid": os.getpid()}))
             self._checkpoint(CheckpointReason.START)
-            self._sync()
+            self._files.sync()
         except OSError:
-            segment.close()
+            self._files.close()
             raise
-        return segment, self._head
 
     def _put(self, record: Record) -> None:
         now = render_time(self._clock())
         line, head = seal_line(self._series, self._head, now, record)
-        self._segment.write(line)
+        self._files.current.write(line)
         self._health.wrote(len(line), self._monotonic())
         self._keeping.wrote(now)
         self._head = head
@@ -279,9 +277,10 @@ class AuditLog:
             self._keys.sign,
             through,
         )
-        self._segment.write(line)
+        self._files.current.write(line)
         self._health.wrote(len(line), self._monotonic())
-        self._head, self._head_line = head, line
+        self._files.show_head(line)
+        self._head = head
         self._unsigned, self._signed_at = 0, self._monotonic()
 
     def _try_checkpoint(self, reason: CheckpointReason) -> None:
@@ -300,28 +299,24 @@ class AuditLog:
     def _rotate(self, why: str) -> None:
         if self._unsigned:
             self._checkpoint(CheckpointReason.ROTATION)
-        if len(self._retired) >= _MAX_RETIRED:
-            raise OSError(errno.EBUSY, "the disk does not keep up")
-        self._begin_file(self._segment.number + 1, why)
+        self._files.check_pace()
+        self._begin_file(self._files.current.number + 1, why)
 
     def _begin_file(self, number: int, why: str) -> None:
-        segment = Segment.create(series_path(self._directory, self._series, number), number)
-        self._retired.append(self._segment)
-        self._segment = segment
-        self._names_made += 1
+        begun = self._files.begin(number)
         self._keeping.begin_file()
-        self._put(EventRecord(event=LogEvent.FILE_BEGUN, detail=why, facts={"file": segment.path.name}))
+        self._put(EventRecord(event=LogEvent.FILE_BEGUN, detail=why, facts={"file": begun.path.name}))
 
     def _leave_lost_file(self) -> None:
         """Somebody removed or replaced the file: what goes on being written there would be lost without a
         trace."""
         try:
-            if not self._segment.is_gone():
+            gone = self._files.current
+            if not gone.is_gone():
                 return
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             numbers = [file.number for file in list_files(self._directory).get(self._series, [])]
-            name = self._segment.path.name
-            self._begin_file(max([self._segment.number, *numbers]) + 1, f"{name} was removed or replaced")
+            self._begin_file(max([gone.number, *numbers]) + 1, f"{gone.path.name} was removed or replaced")
         except OSError as error:
             self._write_failure = self._failed(error)
 
@@ -339,10 +334,7 @@ class AuditLog:
 
     def _has_work(self) -> bool:
         return bool(
-            self._segment.dirty
-            or self._retired
-            or self._head_line
-            or self._names_made != self._names_durable
+            self._files.wants_sync
             or self._write_failure is not None
             or self._checkpoint_due()
             or self._keeping.is_due(self._monotonic())
@@ -351,7 +343,7 @@ class AuditLog:
     def _prune(self) -> tuple[LogFile, ...]:
         """With `_flush_lock` held."""
         with self._lock:
-            busy = min([self._segment.number, *(old.number for old in self._retired)])
+            busy = self._files.first_number
         going, through = choose_files(self._directory, self._series, busy, self._keeping.keep, self._clock())
         if through is None:
             return ()
@@ -360,37 +352,9 @@ class AuditLog:
                 self._put(say_pruned(going, through, self._keeping.keep))
                 self._checkpoint(CheckpointReason.PRUNED, through)
                 self._keeping.pruned = through
-        self._sync()
+        self._files.sync()
         remove_files(self._directory, going)
         return going
-
-    def _sync(self) -> None:
-        """Makes durable what is written so far, then shows the last checkpoint of it in the head file."""
-        with self._lock:
-            segment, size, retired = self._segment, self._segment.size, list(self._retired)
-            head_line, names = self._head_line, self._names_made
-            self._health.begin_sync()
-        synced_at = None
-        try:
-            for old in retired:
-                old.sync(old.size, self._fsync)
-            segment.sync(size, self._fsync)
-            if names != self._names_durable:
-                sync_directory(self._directory)
-                self._names_durable = names
-            synced_at = time.time()
-        finally:
-            with self._lock:
-                self._health.end_sync(synced_at)
-        with self._lock:
-            self._retired = self._retired[len(retired) :]
-        for old in retired:
-            old.close()
-        if head_line is not None:
-            write_head(self._directory, self._series, head_line)
-            with self._lock:
-                if self._head_line is head_line:
-                    self._head_line = None
 
     def _failed(self, error: OSError) -> str:
         message = explain_unwritable(self._series, self._directory, error)
