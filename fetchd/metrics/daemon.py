@@ -11,9 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from fetchd.core.tool_definitions import WEB_SEARCH
-from proxy_addons.audit import FetchOutcome, FetchRecord, Record, SearchRecord
+from proxy_addons.audit import AskRecord, FetchOutcome, FetchRecord, Record, SearchRecord
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report, Tallies
+
+from .asking import AskMeters
 
 
 class DaemonMeters:
@@ -28,6 +30,7 @@ class DaemonMeters:
         self._extraction_seconds: Final = self.tallies.histogram(metrics.EXTRACTION_SECONDS)
         self._searches: Final = self.tallies.counter(metrics.SEARCHES)
         self._search_seconds: Final = self.tallies.histogram(metrics.SEARCH_SECONDS)
+        self._asks: Final = AskMeters(self.tallies)
         started = time.time()
         self.tallies.watch(metrics.STARTED_AT, lambda: started)
         self.tallies.watch(metrics.BUILD_INFO, lambda: 1, (_read_version(), platform.python_version()))
@@ -46,6 +49,8 @@ class DaemonMeters:
             self._searches.add((record.provider, record.outcome))
             if record.ms is not None:
                 self._search_seconds.observe((record.provider,), record.ms / 1e3)
+        elif isinstance(record, AskRecord):
+            self._asks.take(record)
 
     def searched(self, outcome: FetchOutcome, seconds: float) -> None:
         """A call of web_search has ended."""

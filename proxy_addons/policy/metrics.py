@@ -181,6 +181,36 @@ SEARCHES = _counter(
 SEARCH_SECONDS = _histogram(
     "fetchd_search_seconds", "Time of searches by provider.", CALL_BUCKETS, "provider"
 )
+ASK_RUNS = _counter(
+    "fetchd_ask_runs_total", "Runs of ask that ended, by the provider asked last and their status.",
+    "provider", "status",
+)  # fmt: skip
+ASK_COMPLETIONS = _counter(
+    "fetchd_ask_completions_total",
+    "Completions asked of a provider: answered, refused (it said so), unreachable, bad_answer, or aborted.",
+    "provider", "outcome",
+)  # fmt: skip
+ASK_COMPLETION_SECONDS = _histogram(
+    "fetchd_ask_completion_seconds", "Time of completions by provider.", CALL_BUCKETS, "provider"
+)
+ASK_TOKENS = _counter(
+    "fetchd_ask_tokens_total", "Tokens that a provider reported: in, and out.", "provider", "direction"
+)
+ASK_WEB_REQUESTS = _counter(
+    "fetchd_ask_web_requests_total",
+    "Web requests that a provider reported, which it bills one by one; not all report them.",
+    "provider",
+)
+ASK_WEB_TOOLS = _counter(
+    "fetchd_ask_web_tool_calls_total",
+    "Uses of web tools by a provider inside its completions: ran, or failed.",
+    "provider", "tool", "outcome",
+)  # fmt: skip
+ASK_OUTSIDE = _counter(
+    "fetchd_ask_outside_total",
+    "What a provider returned from outside the declared hosts: rows (dropped) and citations (marked).",
+    "provider", "what",
+)  # fmt: skip
 GATEWAY_ANSWERED = _gauge(
     "fetchd_gateway_answered", "Whether the gateway gave its numbers for this answer: 1, or 0."
 )
