@@ -7,8 +7,9 @@ What is left is to be found in one piece: a word changed, added or left out is a
 """
 
 import re
-import unicodedata
 from typing import Final
+
+from fetchd.core.normal_forms import normalize_text
 
 _TARGETS: Final = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
 """Of markdown links: addresses that stand between words nobody sees them between."""
@@ -20,7 +21,7 @@ _ELLIPSIS: Final = re.compile(r"\[?(?:\u2026|\.{3,})\]?")
 
 def read_words(text: str) -> str:
     """The words of a text, each after one space."""
-    plain = unicodedata.normalize("NFKC", _MARKS.sub("", _TARGETS.sub("] ", text))).casefold()
+    plain = normalize_text("NFKC", _MARKS.sub("", _TARGETS.sub("] ", text))).casefold()
     return "".join(f" {word}" for word in _WORDS.findall(plain))
 
 

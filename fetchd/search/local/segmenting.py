@@ -10,9 +10,13 @@ import re
 import unicodedata
 from typing import Final
 
+from fetchd.core.normal_forms import normalize_text
+
 SEPARATOR: Final = "\u200b"
-FORM: Final = f"1-{unicodedata.unidata_version}"
+FORM: Final = f"2-{unicodedata.unidata_version}"
 """Changes when the same text would be segmented otherwise: an index of another form is made anew."""
+MAX_CHARS: Final = 400_000
+"""Of a composed text: twice what is kept of a page. One character can stand for a phrase of eighteen (U+FDFA)."""
 
 _SCRIPTS: Final = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -57,7 +61,7 @@ _DIACRITICS: Final = re.compile("[\u0300-\u036f]+")
 def compose_text(text: str) -> str:
     """`text` without what is no character, full-width forms and ligatures as their letters (NFKC)."""
     text = _UNREADABLE.sub(" ", text)
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return normalize_text("NFKC", text)[:MAX_CHARS]
 
 
 def segment_text(text: str) -> str:

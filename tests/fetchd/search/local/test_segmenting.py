@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchd.search.local.segmenting import SEPARATOR, compose_text, segment_text, split_run
+from fetchd.search.local.segmenting import MAX_CHARS, SEPARATOR, compose_text, segment_text, split_run
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,20 @@ def test_a_voiced_sound_stays_another_letter() -> None:
 )
 def test_characters_of_scripts_without_spaces_are_words(text: str, words: list[str]) -> None:
     assert [part for part in segment_text(text).split(SEPARATOR) if part] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        pytest.param(
+            f"a{'\u0301' * 500}{'\u0316' * 500}b", 2, id="marks whose sorting takes the square of them"
+        ),
+        pytest.param("\ufdfa" * MAX_CHARS, MAX_CHARS, id="characters that stand for eighteen"),
+    ],
+)
+def test_what_a_page_takes_is_bounded_by_its_length(text: str, length: int) -> None:
+    assert length == len(segment_text(text))
+    assert len(compose_text(text)) <= max(length, 40)
 
 
 @given(st.text())
