@@ -8,67 +8,63 @@ one who started it. Each further line is a whole configuration whose rules repla
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
+from mitmproxy import master, options
+from mitmproxy.addons import core, proxyserver
+
+from proxy_addons.addons.admission import Admission
+from proxy_addons.addons.anonymity import Anonymity
+from proxy_addons.addons.audit import Audit
+from proxy_addons.addons.budgets import BudgetBytes, Budgets
+from proxy_addons.addons.byte_cap import ByteCap
+from proxy_addons.addons.chains import Chains
+from proxy_addons.addons.client_places import ClientPlaces
+from proxy_addons.addons.connecting import Connecting
+from proxy_addons.addons.deadlines import Deadlines
+from proxy_addons.addons.decoder_slots import make_slots
+from proxy_addons.addons.identity import Identity
+from proxy_addons.addons.integrity import Integrity
+from proxy_addons.addons.kept_bodies import KeptBodies
+from proxy_addons.addons.request_body import RequestBody
+from proxy_addons.addons.verdict_response import VerdictResponse
+from proxy_addons.addons.web_tools import WebTools
+from proxy_addons.audit.errors import AuditUnavailableError
+from proxy_addons.audit.keys import AuditKeys
+from proxy_addons.audit.retention import Retention
+from proxy_addons.audit.sink import AuditSink
+from proxy_addons.audit.writer import AuditLog
+from proxy_addons.budget_files import SqliteBudgetLedger
+from proxy_addons.chains import SqliteLedger
+from proxy_addons.dial import Dialer
+from proxy_addons.engine import overrides
+from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.environment import drop_key_log
-
-drop_key_log()
-
-from mitmproxy import master, options  # noqa: E402 (SSLKEYLOGFILE must be gone before)
-from mitmproxy.addons import core, proxyserver  # noqa: E402
-
-from proxy_addons.addons.admission import Admission  # noqa: E402
-from proxy_addons.addons.anonymity import Anonymity  # noqa: E402
-from proxy_addons.addons.audit import Audit  # noqa: E402
-from proxy_addons.addons.budgets import BudgetBytes, Budgets  # noqa: E402
-from proxy_addons.addons.byte_cap import ByteCap  # noqa: E402
-from proxy_addons.addons.chains import Chains  # noqa: E402
-from proxy_addons.addons.client_places import ClientPlaces  # noqa: E402
-from proxy_addons.addons.connecting import Connecting  # noqa: E402
-from proxy_addons.addons.deadlines import Deadlines  # noqa: E402
-from proxy_addons.addons.decoder_slots import make_slots  # noqa: E402
-from proxy_addons.addons.identity import Identity  # noqa: E402
-from proxy_addons.addons.integrity import Integrity  # noqa: E402
-from proxy_addons.addons.kept_bodies import KeptBodies  # noqa: E402
-from proxy_addons.addons.request_body import RequestBody  # noqa: E402
-from proxy_addons.addons.verdict_response import VerdictResponse  # noqa: E402
-from proxy_addons.addons.web_tools import WebTools  # noqa: E402
-from proxy_addons.audit.errors import AuditUnavailableError  # noqa: E402
-from proxy_addons.audit.keys import AuditKeys  # noqa: E402
-from proxy_addons.audit.retention import Retention  # noqa: E402
-from proxy_addons.audit.sink import AuditSink  # noqa: E402
-from proxy_addons.audit.writer import AuditLog  # noqa: E402
-from proxy_addons.budget_files import SqliteBudgetLedger  # noqa: E402
-from proxy_addons.chains import SqliteLedger  # noqa: E402
-from proxy_addons.dial import Dialer  # noqa: E402
-from proxy_addons.engine import overrides  # noqa: E402
-from proxy_addons.engine.dispatcher import Dispatcher  # noqa: E402
-from proxy_addons.engine.faults import log_to_stderr  # noqa: E402
-from proxy_addons.engine.hops import Entry, Sessions  # noqa: E402
-from proxy_addons.engine.listener import Listener, bind_listening_socket  # noqa: E402
-from proxy_addons.engine.loop import EgressLoop  # noqa: E402
-from proxy_addons.engine.next_layer import NextLayer  # noqa: E402
-from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit  # noqa: E402
-from proxy_addons.engine.tls import GateTls  # noqa: E402
-from proxy_addons.line_input import LineInput  # noqa: E402
-from proxy_addons.meters import Meters  # noqa: E402
-from proxy_addons.orders import Orders  # noqa: E402
-from proxy_addons.own_addresses import Listener as OwnListener  # noqa: E402
-from proxy_addons.own_addresses import OwnAddresses  # noqa: E402
-from proxy_addons.policy import metrics  # noqa: E402
-from proxy_addons.policy.config import Config, parse_config  # noqa: E402
-from proxy_addons.policy.limits import IDLE_SECONDS  # noqa: E402
-from proxy_addons.policy.rulebook import CurrentRules, Rulebook  # noqa: E402
-from proxy_addons.resolve.dns_client import DnsClient  # noqa: E402
-from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers  # noqa: E402
+from proxy_addons.engine.faults import log_to_stderr
+from proxy_addons.engine.hops import Entry, Sessions
+from proxy_addons.engine.listener import Listener, bind_listening_socket
+from proxy_addons.engine.loop import EgressLoop
+from proxy_addons.engine.next_layer import NextLayer
+from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit
+from proxy_addons.engine.tls import GateTls
+from proxy_addons.line_input import LineInput
+from proxy_addons.meters import Meters
+from proxy_addons.orders import Orders
+from proxy_addons.own_addresses import Listener as OwnListener
+from proxy_addons.own_addresses import OwnAddresses
+from proxy_addons.policy import metrics
+from proxy_addons.policy.config import Config
+from proxy_addons.policy.limits import IDLE_SECONDS
+from proxy_addons.policy.rulebook import CurrentRules, Rulebook
+from proxy_addons.resolve.dns_client import DnsClient
+from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers
+from proxy_addons.worker_spec import WorkerSpec, parse_worker_spec
 
 logger = logging.getLogger(__name__)
 
@@ -77,63 +73,6 @@ DAYS_FILE = "budgets.db"
 
 MAX_LOOKUP_SECONDS = 3600.0
 """The longest look-up limit that a profile can have."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSpec:
-    """What a worker is told. `listeners` are (address, port, profile) with the ports really in use."""
-
-    config: Config
-    state_dir: Path
-    series: tuple[str, ...]
-    """Names of audit chains; the worker owns the first that no other process holds."""
-    ledger: Path
-    budgets: Path
-    """Hops under way and the last minute; the bytes of a day lie in the state directory."""
-    roots: Path | None
-    secret: str
-    listeners: tuple[tuple[str, int, str], ...]
-    own: tuple[tuple[str, int], ...]
-    """Every address the installation listens on, the daemon's too: never dialled (SPEC 1.2)."""
-    authority: str
-    """Key and certificates that the worker signs with, PEM; secret. All workers of a gateway have the same."""
-
-    def __repr__(self) -> str:
-        return f"WorkerSpec(series={self.series!r}, listeners={self.listeners!r})"
-
-    def render(self) -> str:
-        """One JSON line."""
-        return json.dumps(
-            {
-                "config": self.config.document,
-                "state_dir": str(self.state_dir),
-                "series": self.series,
-                "ledger": str(self.ledger),
-                "budgets": str(self.budgets),
-                "roots": str(self.roots) if self.roots is not None else None,
-                "secret": self.secret,
-                "listeners": self.listeners,
-                "own": self.own,
-                "authority": self.authority,
-            }
-        )
-
-
-def parse_worker_spec(text: str) -> WorkerSpec:
-    """What `WorkerSpec.render` wrote."""
-    told = json.loads(text)
-    return WorkerSpec(
-        config=parse_config(told["config"], source="the supervisor"),
-        state_dir=Path(told["state_dir"]),
-        series=tuple(told["series"]),
-        ledger=Path(told["ledger"]),
-        budgets=Path(told["budgets"]),
-        roots=Path(told["roots"]) if told["roots"] is not None else None,
-        secret=told["secret"],
-        listeners=tuple((host, port, profile) for host, port, profile in told["listeners"]),
-        own=tuple((host, port) for host, port in told["own"]),
-        authority=told["authority"],
-    )
 
 
 def make_options(spec: WorkerSpec) -> options.Options:
@@ -294,6 +233,7 @@ def _make_retention(config: Config) -> Retention:
 
 def main() -> None:
     """Entry of the worker process."""
+    drop_key_log()
     told = LineInput(sys.stdin.fileno())
     spec = parse_worker_spec(told.read_first())
     log_to_stderr()

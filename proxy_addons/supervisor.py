@@ -45,13 +45,14 @@ from proxy_addons.budget_files import create_scratch_file, prepare_days_file
 from proxy_addons.budgets import BudgetLedgerError
 from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.engine.listener import bind_listening_socket
-from proxy_addons.gateway import DAYS_FILE, WorkerSpec, count_workers, find_nameservers
+from proxy_addons.gateway import DAYS_FILE, count_workers, find_nameservers
 from proxy_addons.gateway_spec import GatewaySpec, SupervisorError, parse_gateway_spec
 from proxy_addons.line_input import LineInput
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.config_checks import find_fixed
 from proxy_addons.running_worker import LINE_BYTES, RunningWorker
 from proxy_addons.worker_numbers import REPORT_ORDER, Numbers
+from proxy_addons.worker_spec import WorkerSpec
 
 logger = logging.getLogger(__name__)
 

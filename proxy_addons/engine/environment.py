@@ -1,4 +1,4 @@
-"""What mitmproxy takes from the environment at import, taken away first. Imports nothing of mitmproxy itself."""
+"""Variables by which libraries would write down the keys of every TLS session (N13)."""
 
 import os
 
@@ -6,7 +6,6 @@ KEY_LOG_VARIABLES = ("SSLKEYLOGFILE", "MITMPROXY_SSLKEYLOGFILE")
 
 
 def drop_key_log() -> None:
-    """With one of these set, every TLS session key would be written to a file (N13); call before any import of
-    mitmproxy."""
+    """Take them out of this process's environment. mitmproxy has read them by then: see `overrides`."""
     for name in KEY_LOG_VARIABLES:
         os.environ.pop(name, None)

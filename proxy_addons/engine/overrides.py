@@ -54,13 +54,15 @@ EXPECTED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (addonmanager.AddonManager, ("handle_lifecycle", "trigger_event", "trigger", "invoke_addon_sync")),
     (tlsconfig.TlsConfig, ("tls_start_client", "tls_start_server", "get_cert", "request")),
     (tlsconfig, ("_default_ciphers", "DEFAULT_HOSTFLAGS")),
-    (net_tls, ("create_proxy_server_context",)),
+    (net_tls, ("create_proxy_server_context", "log_master_secret")),
     (net_tls.create_client_proxy_context, ("__wrapped__",)),
     (http.MessageData, ("__post_init__",)),
     (optmanager._Option, ("value", "_default")),
     *((holder, (name,)) for holder, name, _ in lean.REPLACED),
 )  # fmt: skip
 """Every name of mitmproxy that something here overrides or reaches for."""
+
+_MOVED = object()
 
 FORBIDDEN_OPTIONS = (
     "emudhra", "emudhra_old", "ssl_insecure", "rawtcp", "request_client_cert", "store_streamed_bodies",
@@ -92,6 +94,7 @@ def install_overrides() -> None:
     websocket.WebsocketLayer = GateWebsocketLayer  # type: ignore[misc]
     # Stock checks the type of every field of every message it makes: a fifth of a hop's cost.
     http.MessageData.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    net_tls.log_master_secret = None  # N13: SSLKEYLOGFILE was read when mitmproxy was imported
     lean.install_lean_helpers()
 
 
@@ -102,7 +105,7 @@ def check_names() -> None:
         raise IncompatibleMitmproxyError(f"mitmproxy {found} is installed; this gateway is built on {PINNED}")
     for holder, names in EXPECTED:
         for name in names:
-            if inspect.getattr_static(holder, name, None) is None:
+            if inspect.getattr_static(holder, name, _MOVED) is _MOVED:
                 raise IncompatibleMitmproxyError(f"mitmproxy {found} has no {name} in {holder!r}")
 
 

@@ -245,9 +245,10 @@ def _work(director: str) -> None:
 
     from proxy_addons import dial, gateway
     from proxy_addons.engine.fail_closed import LIFECYCLE
+    from proxy_addons.worker_spec import WorkerSpec
 
     class FaultyGateway(gateway.Gateway):
-        def __init__(self, spec: gateway.WorkerSpec, sink: Any) -> None:
+        def __init__(self, spec: WorkerSpec, sink: Any) -> None:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(director)
             lines = connection.makefile("rw", encoding="ascii")
