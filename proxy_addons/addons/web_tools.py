@@ -17,14 +17,14 @@ from mitmproxy import connection, http
 from proxy_addons.addons.kept_bodies import KEPT_BYTES, KeptBodies
 from proxy_addons.engine.hops import Hop, VendorCall, hop_of
 from proxy_addons.engine.lean import expected_body_size, headers_of, values_by_name
-from proxy_addons.policy.codings import BodyError, UnsupportedCodingError, parse_content_encoding
+from proxy_addons.policy.codings import BodyError, Coding, UnsupportedCodingError, parse_content_encoding
 from proxy_addons.policy.content_types import parse_content_type
 from proxy_addons.policy.limits import Mode
 from proxy_addons.policy.limits import WebTools as Holding
 from proxy_addons.policy.metering import BodyMeter
 from proxy_addons.policy.rulebook import CurrentRules
 from proxy_addons.policy.vendors.answers import make_reader
-from proxy_addons.policy.vendors.endpoints import BODYLESS, Endpoint, Handling, find_endpoint
+from proxy_addons.policy.vendors.endpoints import BODYLESS, DIVERTING, Endpoint, Handling, find_endpoint
 from proxy_addons.policy.vendors.held import HeldError
 from proxy_addons.policy.vendors.holding import Held, hold_request
 from proxy_addons.policy.verdicts import Failure, Rule, Verdict, refuse
@@ -64,7 +64,7 @@ class WebTools:
         if vendor is None:
             return
         fields = values_by_name(flow.request.headers)
-        endpoint = find_endpoint(vendor, hop.method, target, upgrades=b"upgrade" in fields)
+        endpoint = find_endpoint(vendor, hop.method, target, diverted=not DIVERTING.isdisjoint(fields))
         hop.call = call = VendorCall(endpoint)
         if hop.profile.web_tools is Holding.PASS:
             return
@@ -149,6 +149,8 @@ class WebTools:
             call.kept.release()  # the vendor has it: until then it may have waited in a buffer
         if call is None or call.endpoint.kind is None or hop.refused or response is None:
             return
+        if not call.endpoint.runs:
+            return  # it says nothing of web tools
         types = values_by_name(response.headers).get(b"content-type", [])
         parsed = parse_content_type(types[0]) if types else None
         if parsed is not None and response.status_code == 200:
@@ -191,9 +193,11 @@ def _why_unreadable(fields: dict[bytes, list[bytes]]) -> str | None:
         if parsed.charset is not None and parsed.charset.lower() not in ("utf-8", "utf8"):
             return "the request body cannot be held to the profile: it is not UTF-8"
     try:
-        parse_content_encoding(fields.get(b"content-encoding", []))
+        codings = parse_content_encoding(fields.get(b"content-encoding", []))
     except UnsupportedCodingError:
         return "the request body cannot be held to the profile: its Content-Encoding is not known"
+    if Coding.DEFLATE in codings:  # with a zlib header or without: bytes can be made that are both
+        return "the request body cannot be held to the profile: deflate has two readings; use gzip"
     return None
 
 

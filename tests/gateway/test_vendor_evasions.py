@@ -26,6 +26,8 @@ PLAIN = json.dumps(ASKED).encode()
 SEARCHING = json.dumps({**ASKED, "tools": [SEARCH]}).encode()
 NARROWED = {**SEARCH, "max_uses": 3, "allowed_domains": [*vendors.NAMES, "docs.rs", "crates.io"]}
 JSON = ("Content-Type", "application/json")
+READ = [coding for coding in Coding if coding.token != "deflate"]
+"""Codings of request bodies that have one reading."""
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -86,7 +88,7 @@ def assert_refused(world: VendorWorld, answer: Response, status: int = 403, rule
 
 @pytest.mark.parametrize(
     "codings",
-    [*((coding,) for coding in Coding), (Coding.GZIP, Coding.BR)],
+    [*((coding,) for coding in READ), (Coding.GZIP, Coding.BR)],
     ids=lambda codings: "+".join(codings),
 )
 def test_a_coded_body_is_decoded_and_narrowed(world: VendorWorld, codings: tuple[Coding, ...]) -> None:
@@ -94,7 +96,7 @@ def test_a_coded_body_is_decoded_and_narrowed(world: VendorWorld, codings: tuple
     assert_narrowed(world, post(world, encode_body(SEARCHING, *codings), (JSON, field)))
 
 
-@pytest.mark.parametrize("coding", Coding)
+@pytest.mark.parametrize("coding", READ)
 def test_a_coded_body_without_web_tools_leaves_as_it_came(world: VendorWorld, coding: Coding) -> None:
     body = encode_body(PLAIN, coding)
     assert post(world, body, (JSON, ("Content-Encoding", coding.token))).status == 200
@@ -106,6 +108,10 @@ UNREADABLE: dict[str, tuple[bytes, Pairs]] = {
     "a coding that nobody knows": (SEARCHING, (JSON, ("Content-Encoding", "aws-chunked"))),
     "three codings": (SEARCHING, (JSON, ("Content-Encoding", "gzip, gzip, gzip"))),
     "a coding that it does not have": (SEARCHING, (JSON, ("Content-Encoding", "gzip"))),
+    "deflate, which may be two bodies in one": (
+        encode_body(SEARCHING, Coding.DEFLATE),
+        (JSON, ("Content-Encoding", "deflate")),
+    ),
     "half a coded body": (encode_body(SEARCHING, Coding.GZIP)[:-9], (JSON, ("Content-Encoding", "gzip"))),
     "a bomb": (bomb(Coding.GZIP, 40 << 20), (JSON, ("Content-Encoding", "gzip"))),
     "a form of parts": (SEARCHING, (("Content-Type", "multipart/form-data; boundary=x"),)),
@@ -215,11 +221,47 @@ CLOSED: dict[str, tuple[str, str, str, bytes, Pairs]] = {
     "a batch out of a file": (OPENAI, "POST", "/v1/batches", b'{"input_file_id": "f"}', (JSON,)),
     "a run of an assistant": (OPENAI, "POST", "/v1/threads/runs", b"{}", (JSON,)),
     "a path of tomorrow": (OPENAI, "POST", "/v2/responses/new", b"{}", (JSON,)),
+    "a harmless path, and another in a field": (
+        OPENAI,
+        "POST",
+        "/v1/embeddings",
+        b"{}",
+        (JSON, ("X-Original-URL", "/v1/responses")),
+    ),
+    "a harmless method, and another in a field": (
+        OPENAI,
+        "GET",
+        "/v1/models",
+        b"",
+        (("X-HTTP-Method-Override", "POST"),),
+    ),
     "a path in another case": (ANTHROPIC, "POST", "/v1/Messages", SEARCHING, (JSON,)),
     "a path with an escape": (ANTHROPIC, "POST", "/v1/%6Dessages", SEARCHING, (JSON,)),
     "a body where none belongs": (ANTHROPIC, "GET", "/v1/messages", SEARCHING, (JSON,)),
     "another method": (ANTHROPIC, "DELETE", "/v1/messages", SEARCHING, (JSON,)),
 }
+
+
+COUNTED = json.dumps({
+    **ASKED,
+    "mcp_servers": [{"type": "url", "name": "m", "url": "https://evil.example/?secret"}],
+}).encode()  # fmt: skip
+MODERATED = b'{"input": [{"type": "image_url", "image_url": {"url": "https://evil.example/?secret"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "body"),
+    [(ANTHROPIC, "/v1/messages/count_tokens", COUNTED), (OPENAI, "/v1/moderations", MODERATED)],
+)
+def test_what_the_vendor_fetches_without_running_a_tool_is_judged(
+    world: VendorWorld, name: str, path: str, body: bytes
+) -> None:
+    answer = post(world, body, path=path, name=name)
+    assert_refused(world, answer)
+    assert "host not allowed: evil.example" in answer.json()["error"]["message"]
+    counted = post(world, SEARCHING, path="/v1/messages/count_tokens")
+    assert_narrowed(world, counted)
+    assert not world.web_lines(str(counted.header("fetchd-id")))  # nothing ran that there were a line of
 
 
 @pytest.mark.parametrize("listener", [NARROW, REFUSE], ids=["enforce", "refuse"])
@@ -390,6 +432,17 @@ def test_an_answer_passes_byte_for_byte_and_is_read(world: VendorWorld, coding: 
     (line,) = world.web_lines(str(answer.header("fetchd-id")))
     assert line["calls"] == [{"tool": "web_search", "error": "max_uses_exceeded", "ended": True}]
     assert line["complete"] is True
+
+
+def test_the_answer_of_a_call_in_the_background_is_read_when_it_is_fetched(world: VendorWorld) -> None:
+    """The call itself is answered that it is queued."""
+    world.vendor.route("/v1/responses/resp_1", replies.json(vendors.response()))
+    answer = post(world, b"", (), path="/v1/responses/resp_1", method="GET", name=OPENAI)
+
+    assert answer.status == 200
+    (line,) = world.web_lines(str(answer.header("fetchd-id")))
+    assert (line["endpoint"], line["declared"], line["complete"]) == ("responses", None, True)
+    assert [call["tool"] for call in line["calls"]] == ["web_search"]
 
 
 BROKEN: dict[str, bytes] = {

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from .answer_facts import TAKE_EVENT, TAKE_WHOLE, AnswerFacts
 from .endpoints import BodyKind
+from .json_text import has_too_many_parts
 
 MAX_LINE = 8 << 20
 """Of an event stream: a fetched page comes whole in one event."""
@@ -147,6 +148,8 @@ _TELLING = {
 
 
 def _read(data: bytes) -> Any:
+    if has_too_many_parts(data):
+        return None
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .held import HeldError, text_of
+from .held import HeldError, quoted, text_of
 from .json_text import Changes, Nested
+from .tools import CONTAINER_MEMBERS, CONTAINER_TOOLS
 
 NO_NETWORK: Mapping[str, str] = MappingProxyType({"type": "disabled"})
 MADE_HERE = ("auto", "container_auto")
@@ -13,21 +14,21 @@ MADE_HERE = ("auto", "container_auto")
 LOCAL = "local"
 """The agent runs it."""
 
-_MEMBERS = MappingProxyType({"code_interpreter": "container", "shell": "environment"})
-"""Where each tool says in what it runs."""
-
 
 def check_container(entry: dict[str, Any]) -> None:
     """Raises HeldError for one that was made elsewhere, or has a network."""
-    container = entry.get(_MEMBERS[text_of(entry.get("type"))])
+    name = CONTAINER_TOOLS[text_of(entry.get("type"))]
+    container = entry.get(name)
     if container is None:
         return
-    kind = text_of(container.get("type")) if isinstance(container, dict) else ""
-    if kind not in (*MADE_HERE, LOCAL):
+    if not isinstance(container, dict) or text_of(container.get("type")) not in (*MADE_HERE, LOCAL):
         raise HeldError(
             "a container made elsewhere may have a network, which is not seen here; let the request make one"
             ' ("type": "auto")'
         )
+    unknown = container.keys() - CONTAINER_MEMBERS
+    if unknown:
+        raise HeldError(f'"{name}" has a member that is not known here: {quoted(min(unknown))}')
     if container.get("network_policy") not in (None, NO_NETWORK):
         raise HeldError(
             'a container with a network reaches the web; write "network_policy": {"type": "disabled"}'
@@ -36,7 +37,7 @@ def check_container(entry: dict[str, Any]) -> None:
 
 def close_container(entry: dict[str, Any]) -> Changes:
     """One that says nothing of a network is told to have none, whatever the vendor's default may become."""
-    name = _MEMBERS.get(text_of(entry.get("type")), "")
+    name = CONTAINER_TOOLS.get(text_of(entry.get("type")), "")
     container = entry.get(name)
     if (
         isinstance(container, dict)

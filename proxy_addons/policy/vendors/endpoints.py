@@ -4,7 +4,7 @@ A path is met by its last segments, so that a base path before them (`/openai/de
 changes nothing; what is only let through must be the whole path. Nothing is decoded or corrected: a path that is
 written otherwise (`/v1//messages`, `/v1/Messages`, `/v1/%6Dessages`) is one that nobody knows.
 
-    inspected   the body is read, and its web tools are held
+    inspected   the body is read: its web tools are held, and the addresses judged that the vendor fetches
     harmless    nothing in it can make the vendor reach the web
     closed      it can, or nobody knows: refused wherever web tools are held
 """
@@ -27,6 +27,8 @@ class BodyKind(StrEnum):
     MESSAGES = "messages"
     CHAT = "chat"
     RESPONSES = "responses"
+    CONTENT = "content"
+    """No conversation: content of which the vendor makes numbers, a verdict or sound."""
 
 
 class ErrorShape(StrEnum):
@@ -47,11 +49,16 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One request to a vendor. kind: of its body, where that is inspected."""
+    """One request to a vendor.
+
+    kind: of its body, where that is inspected; of the answer alone, where one is asked for that is not inspected.
+    runs: whether the vendor runs tools; where it does not, there is no number of uses to cap.
+    """
 
     vendor: Vendor
     handling: Handling
     kind: BodyKind | None = None
+    runs: bool = True
 
     @property
     def shape(self) -> ErrorShape:
@@ -82,14 +89,30 @@ INSPECTED: Mapping[Vendor, tuple[tuple[str, BodyKind], ...]] = MappingProxyType(
 )
 """Last segments of the path, and the shape of what is posted there; the first that fits counts."""
 
+INSPECTED_ASIDE: Mapping[Vendor, tuple[tuple[str, BodyKind], ...]] = MappingProxyType(
+    {
+        Vendor.ANTHROPIC: (("v1/messages/count_tokens", BodyKind.MESSAGES),),
+        Vendor.OPENAI: (
+            ("responses/input_tokens", BodyKind.RESPONSES),
+            ("responses/compact", BodyKind.RESPONSES),
+            ("moderations", BodyKind.CONTENT),
+        ),
+        Vendor.OPENROUTER: (
+            ("embeddings", BodyKind.CONTENT),
+            ("audio/speech", BodyKind.CONTENT),
+            ("audio/transcriptions", BodyKind.CONTENT),
+        ),
+    }
+)
+"""The same of what runs no tool. The vendor still fetches the pictures it counts or judges, and asks an MCP server
+for its tools to count them."""
+
 HARMLESS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
     {
-        Vendor.ANTHROPIC: frozenset(
-            {"v1/messages/count_tokens", "v1/files", "v1/complete"}
-        ),
+        Vendor.ANTHROPIC: frozenset({"v1/files", "v1/complete"}),
         Vendor.OPENAI: frozenset(
             {
-                "v1/embeddings", "v1/moderations", "v1/responses/input_tokens", "v1/files", "v1/uploads",
+                "v1/embeddings", "v1/files", "v1/uploads",
                 "v1/uploads/{id}/parts", "v1/uploads/{id}/complete", "v1/uploads/{id}/cancel",
                 "v1/responses/{id}/cancel", "v1/batches/{id}/cancel",
                 "v1/audio/speech", "v1/audio/transcriptions", "v1/audio/translations",
@@ -97,13 +120,11 @@ HARMLESS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
                 "v1/vector_stores/{id}/files", "v1/vector_stores/{id}/file_batches", "v1/vector_stores/{id}/search",
             }
         ),
-        Vendor.OPENROUTER: frozenset(
-            {"api/v1/embeddings", "api/v1/audio/speech", "api/v1/audio/transcriptions", "api/v1/files"}
-        ),
+        Vendor.OPENROUTER: frozenset({"api/v1/files"}),
     }
 )  # fmt: skip
-"""Whole paths that may be written to: counting, embedding, judging and keeping what the agent itself sends. A file
-that lists a batch's requests is harmless until the batch is made, and making one is closed."""
+"""Whole paths that may be written to: embedding, speaking and keeping what the agent itself sends. A file that lists
+a batch's requests is harmless until the batch is made, and making one is closed."""
 
 BODYLESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 """Methods that pass, as long as they bring no body and ask for no upgrade."""
@@ -112,19 +133,34 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~:@-]+")
 _ID = "{id}"
 
 
-def find_endpoint(vendor: Vendor, method: str, target: Target, *, upgrades: bool = False) -> Endpoint:
-    """What `method` at `target` is to `vendor`. upgrades: it asks for another protocol, such as a WebSocket."""
-    if upgrades:
+DIVERTING = frozenset(
+    {
+        b"upgrade",
+        b"x-http-method-override",
+        b"x-http-method",
+        b"x-method-override",
+        b"x-original-url",
+        b"x-rewrite-url",
+    }
+)
+"""Fields by which a server may take another protocol, method or path than the request line says."""
+
+
+def find_endpoint(vendor: Vendor, method: str, target: Target, *, diverted: bool = False) -> Endpoint:
+    """What `method` at `target` is to `vendor`. diverted: a field of it asks for something else."""
+    if diverted:
         return Endpoint(vendor, Handling.CLOSED)
-    if method in BODYLESS:
-        return Endpoint(vendor, Handling.HARMLESS)
     segments = target.path.removeprefix("/").split("/")
+    if method in BODYLESS:
+        kind = BodyKind.RESPONSES if method == "GET" and _is_kept_response(vendor, segments) else None
+        return Endpoint(vendor, Handling.HARMLESS, kind)
     if method != "POST" or not all(map(_PLAIN.fullmatch, segments)):
         return Endpoint(vendor, Handling.CLOSED)
-    for tail, kind in INSPECTED[vendor]:
-        wanted = tail.split("/")
-        if segments[-len(wanted) :] == wanted:
-            return Endpoint(vendor, Handling.INSPECTED, kind)
+    for runs, table in ((True, INSPECTED), (False, INSPECTED_ASIDE)):
+        for tail, kind in table[vendor]:
+            wanted = tail.split("/")
+            if segments[-len(wanted) :] == wanted:
+                return Endpoint(vendor, Handling.INSPECTED, kind, runs)
     for whole in HARMLESS[vendor]:
         wanted = whole.split("/")
         if len(wanted) == len(segments) and all(
@@ -132,6 +168,11 @@ def find_endpoint(vendor: Vendor, method: str, target: Target, *, upgrades: bool
         ):
             return Endpoint(vendor, Handling.HARMLESS)
     return Endpoint(vendor, Handling.CLOSED)
+
+
+def _is_kept_response(vendor: Vendor, segments: list[str]) -> bool:
+    """Whether the answer of a call that ran in the background is asked for."""
+    return vendor is Vendor.OPENAI and len(segments) > 1 and segments[-2] == "responses"
 
 
 def _patterns(*texts: str) -> tuple[HostPattern, ...]:

@@ -28,16 +28,19 @@ from .tools import (
     ANTHROPIC_WEB,
     CONTAINER_TOOLS,
     FALLBACK_MEMBERS,
+    MCP_MEMBERS,
     MEMBERS,
     OPENROUTER_OWN_PLUGINS,
     OPENROUTER_OWN_TOOLS,
     OPENROUTER_PLUGINS,
     OPENROUTER_WEB,
     OWN_TOOLS,
+    PROVIDER_MEMBERS,
     RESPONSES_WEB,
     ROUTED_MODELS,
     SEARCHING_MODELS,
     SOURCE_MEMBERS,
+    SOURCE_TYPES,
     UNREAD_MEMBERS,
     VENDOR_MEMBERS,
     WebTool,
@@ -47,9 +50,15 @@ MAX_DEPTH = 200
 """Of a conversation; a content block nests five deep."""
 
 _NO_CONVERSATION = frozenset(
-    {"tools", "tool_choice", "plugins", "mcp_servers", "metadata", "models", "functions", "trace"}
-)
+    {
+        "tools", "tool_choice", "plugins", "mcp_servers", "metadata", "client_metadata", "models", "functions",
+        "trace",
+    }
+)  # fmt: skip
 """Members in which nothing is fetched or declared but what is looked at by itself."""
+_AGENTS_OWN = frozenset({"function", "custom"})
+_WORDS_ALONE = _AGENTS_OWN | {"", "namespace"}
+"""Tools that have names and schemas: nothing in them is fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ def hold_request(data: bytes, endpoint: Endpoint, profile: Profile) -> Held:
         raise HeldError(f"the request body cannot be held to the profile: {error}") from None
     if not isinstance(text.value, dict) or endpoint.kind is None:
         raise HeldError("the request body cannot be held to the profile: it is no JSON object")
-    return _Holder(text, text.value, endpoint.vendor, endpoint.kind, profile).hold()
+    return _Holder(text, text.value, endpoint.vendor, endpoint.kind, endpoint.runs, profile).hold()
 
 
 @dataclass(slots=True)
@@ -82,6 +91,7 @@ class _Holder:
     body: dict[str, Any]
     vendor: Vendor
     kind: BodyKind
+    runs: bool
     profile: Profile
     root: dict[str, object] = field(default_factory=dict)
     """Members of the root that get another value."""
@@ -99,7 +109,7 @@ class _Holder:
         self._hold_tools()
         self._hold_plugins()
         for one in list_of(self.body.get("mcp_servers"), "mcp_servers"):
-            check_source(one.get("url") if isinstance(one, dict) else None, MCP_SERVER, self.profile)
+            self._check_mcp_server(one, "url")
         self._check_conversation()
         changed = bool(self.root or self.elements)
         new = change_text(self.text, self.root, self.elements) if changed else None
@@ -108,21 +118,27 @@ class _Holder:
     # --- models, and settings kept at the vendor ---------------------------------------------------------------
 
     def _check_models(self) -> None:
-        for name in self._models():
-            folded = name.lower()
-            if any(pattern.search(folded) for pattern in SEARCHING_MODELS):
-                raise HeldError(
-                    f"the model {quoted(name)} searches the web on every call, and that cannot be narrowed; choose"
-                    " another model, and declare a web search tool"
-                )
-            if self.vendor is Vendor.OPENROUTER and any(pattern.search(folded) for pattern in ROUTED_MODELS):
-                raise HeldError(
-                    f"the model {quoted(name)} stands for what OpenRouter chooses, which may search the web; name"
-                    " the model itself"
-                )
+        if self.kind is not BodyKind.CONTENT:  # whatever model it is, nobody talks to it
+            for name in self._models():
+                self._check_model(name)
 
-    def _models(self) -> Iterator[str]:
-        """Every model that may answer, by name."""
+    def _check_model(self, name: object) -> None:
+        if not isinstance(name, str):
+            raise HeldError('"model" is no text')
+        folded = name.lower()
+        if any(pattern.search(folded) for pattern in SEARCHING_MODELS):
+            raise HeldError(
+                f"the model {quoted(name)} searches the web on every call, and that cannot be narrowed; choose"
+                " another model, and declare a web search tool"
+            )
+        if self.vendor is Vendor.OPENROUTER and any(pattern.search(folded) for pattern in ROUTED_MODELS):
+            raise HeldError(
+                f"the model {quoted(name)} stands for what OpenRouter chooses, which may search the web; name"
+                " the model itself"
+            )
+
+    def _models(self) -> Iterator[Any]:
+        """Every model that may answer."""
         several = self.vendor is Vendor.OPENROUTER and list_of(self.body.get("models"), "models")
         given = [*several] if several else []
         if self.body.get("model") is not None or not given:
@@ -132,10 +148,7 @@ class _Holder:
             if not isinstance(one, dict) or one.keys() - FALLBACK_MEMBERS:
                 raise HeldError('an entry of "fallbacks" has a member that is not known here')
             given.append(one.get("model"))
-        for name in given:
-            if not isinstance(name, str):
-                raise HeldError('"model" is no text')
-            yield name
+        yield from given
 
     def _check_stored(self) -> None:
         if self.kind is BodyKind.RESPONSES and self.body.get("prompt") is not None:
@@ -144,6 +157,12 @@ class _Holder:
             )
         if self.vendor is Vendor.OPENROUTER and self.body.get("preset") is not None:
             raise HeldError('a "preset" can hold web tools that are not seen here; send its settings')
+        provider = self.body.get("provider") if self.vendor is Vendor.OPENROUTER else None
+        unknown = provider.keys() - PROVIDER_MEMBERS if isinstance(provider, dict) else ()
+        if unknown:
+            raise HeldError(
+                f'the member {quoted(min(unknown))} of "provider" is not known here, and goes to the provider unread'
+            )
 
     # --- declarations -----------------------------------------------------------------------------------------
 
@@ -185,7 +204,8 @@ class _Holder:
             raise HeldError(f"{spoken(web)} is declared twice, and each would count its own uses")
         self._declare(web.name)
         narrowed = narrow_tool(web, entry, self.body, list(self._models()), self.profile)
-        self.root |= narrowed.root
+        if self.runs:
+            self.root |= narrowed.root
         self._change(place, narrowed.entry)
 
     def _change(self, place: tuple[str, int], changes: Changes) -> None:
@@ -217,7 +237,7 @@ class _Holder:
                 return ANTHROPIC_WEB
             case BodyKind.RESPONSES:
                 return RESPONSES_WEB
-            case BodyKind.CHAT:
+            case BodyKind.CHAT | BodyKind.CONTENT:
                 return {}
 
     @property
@@ -228,7 +248,7 @@ class _Holder:
         if kind == "mcp" and self._at_openai:
             if entry.get("connector_id") is not None or entry.get("tunnel_id") is not None:
                 raise HeldError("an MCP connector or tunnel reaches what is not seen here; name a server_url")
-            check_source(entry.get("server_url"), MCP_SERVER, self.profile)
+            self._check_mcp_server(entry, "server_url")
         elif kind in CONTAINER_TOOLS and self._at_openai:
             check_container(entry)
         elif kind in OWN_TOOLS[self.kind] or (
@@ -241,23 +261,37 @@ class _Holder:
                 hint = '; write "openrouter:web_search" or "openrouter:web_fetch"'
             raise HeldError(f"the tool type {quoted(kind)} is not known here, and could reach the web{hint}")
 
+    def _check_mcp_server(self, entry: Any, address: str) -> None:
+        if not isinstance(entry, dict):
+            raise HeldError(f"the address of {MCP_SERVER} cannot be read")
+        check_source(entry.get(address), MCP_SERVER, self.profile)
+        unknown = entry.keys() - MCP_MEMBERS[self.kind]
+        if unknown:
+            raise HeldError(f"{MCP_SERVER} has a member that is not known here: {quoted(min(unknown))}")
+
     def _check_within(self, entry: dict[str, Any], kind: str) -> None:
+        """The tools and the models that one which reaches no web brings along; its pictures are looked at later."""
+        if kind in _AGENTS_OWN:
+            return
         if kind == "namespace":
             for inner in list_of(entry.get("tools"), "tools"):
-                if not isinstance(inner, dict) or text_of(inner.get("type")) not in ("function", "custom"):
+                if not isinstance(inner, dict) or text_of(inner.get("type")) not in _AGENTS_OWN:
                     raise HeldError(
                         "a namespace holds a tool that is not known here, and could reach the web"
                     )
-        mask = entry.get("input_image_mask") if kind == "image_generation" else None
-        if isinstance(mask, dict):
-            check_content(mask.get("image_url"), self.profile)
+        for place in (entry, entry.get("parameters")):
+            if isinstance(place, dict) and place.get("model") is not None:
+                self._check_model(place["model"])
 
     # --- the conversation --------------------------------------------------------------------------------------
 
     def _check_conversation(self) -> None:
         """Everything but the declarations above: addresses to fetch, and tools declared in the middle of it."""
-        waiting: list[tuple[Any, int]] = [
-            (value, 0) for name, value in self.body.items() if name not in _NO_CONVERSATION
+        waiting = [(value, 0) for name, value in self.body.items() if name not in _NO_CONVERSATION]
+        waiting += [
+            (entry, 0)
+            for entry in list_of(self.body.get("tools"), "tools")
+            if text_of(entry.get("type")) not in _WORDS_ALONE
         ]
         while waiting:
             value, depth = waiting.pop()
@@ -276,7 +310,7 @@ class _Holder:
 
     def _check_block(self, block: dict[str, Any]) -> None:
         kind = text_of(block.get("type"))
-        if kind == "url" and "url" in block:
+        if kind in SOURCE_TYPES and "url" in block:
             check_content(block["url"], self.profile)
         for name in SOURCE_MEMBERS & block.keys():
             value = block[name]

@@ -66,7 +66,7 @@ def read_json(data: bytes) -> JsonText:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise JsonTextError("it is not UTF-8") from None
-    if len(data) > MAX_CONTAINERS and _has_too_many_parts(data):
+    if has_too_many_parts(data):
         raise JsonTextError("it has too many parts")
     if text.startswith("\ufeff"):
         raise JsonTextError("it begins with a byte order mark")
@@ -112,7 +112,10 @@ def _read_root(text: str, at: int) -> tuple[JsonText, int]:
     return JsonText(text, _pairs(pairs), tuple(members)), at + 1
 
 
-def _has_too_many_parts(data: bytes) -> bool:
+def has_too_many_parts(data: bytes) -> bool:
+    """Whether a JSON text may come to more objects, lists and values than it pays to parse."""
+    if len(data) <= MAX_CONTAINERS:
+        return False
     return data.count(b"{") + data.count(b"[") > MAX_CONTAINERS or data.count(b",") > MAX_PARTS
 
 

@@ -27,7 +27,14 @@ def check_source(url: object, what: str, profile: Profile) -> None:
 
 
 def check_content(url: object, profile: Profile) -> None:
-    """The same of content: what brings its bytes along (`data:`, or bare Base64) is no address."""
-    if url is None or (isinstance(url, str) and (url[:5].lower() == "data:" or ":" not in url)):
+    """The same of content: what brings its bytes along (`data:`, or bare Base64) is no address.
+
+    Bare is what can be no address either: a host has a dot, one way or the other (`//host/`, `%2e`, U+3002).
+    """
+    if url is None or (isinstance(url, str) and (url[:5].lower() == "data:" or _is_bare(url))):
         return
     check_source(url, CONTENT, profile)
+
+
+def _is_bare(text: str) -> bool:
+    return text.isascii() and not any(mark in text for mark in ".:%\\")

@@ -64,12 +64,19 @@ ANTHROPIC_WEB: Mapping[str, WebTool] = MappingProxyType(
     }
 )
 
+_RESPONSES_ENTRY = frozenset(
+    {
+        "type", "filters", "search_context_size", "user_location", "external_web_access",
+        # in the vendor's guide and not in its types
+        "search_content_types", "image_settings", "return_token_budget",
+    }
+)  # fmt: skip
 _RESPONSES = WebTool(
     False,
     "filters.allowed_domains",
     None,
     None,
-    frozenset({"type", "filters", "search_context_size", "user_location", "external_web_access"}),
+    _RESPONSES_ENTRY,
     frozenset({"allowed_domains", "blocked_domains"}),
     root_uses="max_tool_calls",
     list_limit=100,
@@ -171,6 +178,7 @@ OWN_TOOLS: Mapping[BodyKind, frozenset[str]] = MappingProxyType(
                 "apply_patch", "tool_search", "image_generation", "programmatic_tool_calling",
             }
         ),
+        BodyKind.CONTENT: frozenset(),
     }
 )  # fmt: skip
 """Tools that reach no web: run by the agent itself, or by the vendor on what it was given."""
@@ -186,8 +194,25 @@ OPENROUTER_OWN_PLUGINS = frozenset(
 )
 """Not the routers, which may choose a model that searches, and not fusion, whose models do."""
 
-CONTAINER_TOOLS = frozenset({"code_interpreter", "shell"})
-"""OpenAI's: held to containers without a network."""
+CONTAINER_TOOLS: Mapping[str, str] = MappingProxyType(
+    {"code_interpreter": "container", "shell": "environment"}
+)
+"""OpenAI's, and the member that says in what they run: held to containers without a network."""
+CONTAINER_MEMBERS = frozenset({"type", "file_ids", "memory_limit", "network_policy", "skills"})
+"""Of a container that the request makes, or of the agent's own place."""
+
+MCP_MEMBERS: Mapping[BodyKind, frozenset[str]] = MappingProxyType(
+    {
+        BodyKind.MESSAGES: frozenset({"type", "name", "url", "authorization_token", "tool_configuration"}),
+        BodyKind.RESPONSES: frozenset(
+            {
+                "type", "server_label", "server_url", "server_description", "connector_id", "tunnel_id", "headers",
+                "authorization", "allowed_tools", "allowed_callers", "require_approval", "defer_loading",
+            }
+        ),
+    }
+)  # fmt: skip
+"""Of an MCP server: an entry of `mcp_servers`, or of `tools`."""
 
 _CHAT = frozenset(
     {
@@ -203,12 +228,12 @@ _CHAT = frozenset(
 )  # fmt: skip
 _RESPONSES_MEMBERS = frozenset(
     {
-        "access_programs", "background", "background_options", "context_management", "conversation", "image",
-        "include", "input", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "model", "moderation",
-        "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
-        "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream",
-        "stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation",
-        "user",
+        "access_programs", "background", "background_options", "client_metadata", "context_management",
+        "conversation", "image", "include", "input", "instructions", "max_output_tokens", "max_tool_calls",
+        "metadata", "model", "moderation", "parallel_tool_calls", "personality", "previous_response_id", "prompt",
+        "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier",
+        "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools",
+        "top_logprobs", "top_p", "truncation", "user",
     }
 )  # fmt: skip
 _MESSAGES = frozenset(
@@ -229,8 +254,22 @@ _OPENROUTER = frozenset(
     }
 )  # fmt: skip
 
+_CONTENT = frozenset(
+    {
+        "input", "model", "dimensions", "encoding_format", "input_type", "user",
+        # speech, and text of speech
+        "voice", "instructions", "response_format", "speed", "stream_format", "input_audio", "language", "prompt",
+        "temperature", "timestamp_granularities",
+    }
+)  # fmt: skip
+
 MEMBERS: Mapping[BodyKind, frozenset[str]] = MappingProxyType(
-    {BodyKind.CHAT: _CHAT, BodyKind.RESPONSES: _RESPONSES_MEMBERS, BodyKind.MESSAGES: _MESSAGES}
+    {
+        BodyKind.CHAT: _CHAT,
+        BodyKind.RESPONSES: _RESPONSES_MEMBERS,
+        BodyKind.MESSAGES: _MESSAGES,
+        BodyKind.CONTENT: _CONTENT,
+    }
 )
 """The members that each kind of body may have."""
 VENDOR_MEMBERS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
@@ -238,15 +277,27 @@ VENDOR_MEMBERS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
 )
 """Those that a vendor takes beside."""
 
+PROVIDER_MEMBERS = frozenset(
+    {
+        "order", "only", "ignore", "allow_fallbacks", "require_parameters", "data_collection", "zdr", "quantizations",
+        "sort", "max_price", "preferred_min_throughput", "preferred_max_latency", "enforce_distillable_text",
+    }
+)  # fmt: skip
+"""Of OpenRouter's `provider`: which of them may answer. Not `options`, which go to that one unread."""
+
 SEARCHING_MODELS: tuple[re.Pattern[str], ...] = tuple(
-    map(re.compile, (r"search-(preview|api)", r"deep-research", r"(^|/)sonar", r"^~?perplexity/", r":online"))
+    map(
+        re.compile, (r"search-(preview|api)", r"deep-?research", r"(^|/)sonar", r"^~?perplexity/", r":online")
+    )
 )
 """Models that search whether or not they are told to: found anywhere in the name, in small letters."""
 ROUTED_MODELS: tuple[re.Pattern[str], ...] = tuple(map(re.compile, (r"^openrouter/", r"@preset", r"^$")))
 """OpenRouter's names that stand for a model of its choosing, or for settings kept there."""
 
 SOURCE_MEMBERS = frozenset({"image_url", "file_url", "video_url", "audio_url", "document_url", "file_data"})
-"""Members, wherever in the conversation, whose URL the vendor fetches; so it does `url` beside `"type": "url"`."""
+"""Members, wherever in the conversation, whose URL the vendor fetches."""
+SOURCE_TYPES = frozenset({"url", "image"})
+"""Types of an object whose `url` it fetches."""
 
 UNREAD_MEMBERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -255,9 +306,11 @@ UNREAD_MEMBERS: Mapping[str, frozenset[str]] = MappingProxyType(
         "mcp_tool_use": frozenset({"input"}),
         "mcp_list_tools": frozenset({"tools"}),
         "mcp_tool_listing": frozenset({"tools"}),
+        "web_search_call": frozenset({"action", "results"}),
+        "openrouter:web_search": frozenset({"action", "results"}),
     }
 )
-"""What a model once said, or a server once listed, by the type it stands in: data, and no declaration."""
+"""What a model once said, a search found or a server listed, by the type it stands in: data, and no declaration."""
 
 FALLBACK_MEMBERS = frozenset({"model", "max_tokens", "thinking", "output_config", "speed"})
 """What an entry of Anthropic's `fallbacks` may set."""

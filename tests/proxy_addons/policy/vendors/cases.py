@@ -18,6 +18,11 @@ MESSAGES = Endpoint(Vendor.ANTHROPIC, Handling.INSPECTED, BodyKind.MESSAGES)
 RESPONSES = Endpoint(Vendor.OPENAI, Handling.INSPECTED, BodyKind.RESPONSES)
 CHAT = Endpoint(Vendor.OPENAI, Handling.INSPECTED, BodyKind.CHAT)
 ROUTED = Endpoint(Vendor.OPENROUTER, Handling.INSPECTED, BodyKind.CHAT)
+ROUTED_MESSAGES = Endpoint(Vendor.OPENROUTER, Handling.INSPECTED, BodyKind.MESSAGES)
+COUNTING = Endpoint(Vendor.ANTHROPIC, Handling.INSPECTED, BodyKind.MESSAGES, runs=False)
+COUNTING_INPUT = Endpoint(Vendor.OPENAI, Handling.INSPECTED, BodyKind.RESPONSES, runs=False)
+MODERATION = Endpoint(Vendor.OPENAI, Handling.INSPECTED, BodyKind.CONTENT, runs=False)
+EMBEDDING = Endpoint(Vendor.OPENROUTER, Handling.INSPECTED, BodyKind.CONTENT, runs=False)
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 FETCH = {"type": "web_fetch_20250910", "name": "web_fetch"}

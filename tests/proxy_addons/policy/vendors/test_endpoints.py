@@ -39,8 +39,39 @@ def test_a_call_of_a_model_is_read(vendor: Vendor, path: str, kind: BodyKind, se
     assert (endpoint.handling, endpoint.kind) == (Handling.INSPECTED, kind)
 
 
+READ_ASIDE = [
+    (
+        A,
+        "/v1/messages/count_tokens?beta=true",
+        BodyKind.MESSAGES,
+        "counting: pictures are fetched, servers asked",
+    ),
+    (O, "/v1/responses/input_tokens", BodyKind.RESPONSES, "counting"),
+    (O, "/v1/responses/compact", BodyKind.RESPONSES, "a conversation made shorter, pictures and all"),
+    (O, "/v1/moderations", BodyKind.CONTENT, "judging, of pictures too"),
+    (R, "/api/v1/embeddings", BodyKind.CONTENT, "embeddings, of pictures too"),
+    (R, "/api/v1/audio/speech", BodyKind.CONTENT, "options that go on to whoever speaks"),
+    (R, "/api/v1/audio/transcriptions", BodyKind.CONTENT, "the same of whoever listens"),
+]
+
+
+@pytest.mark.parametrize(("vendor", "path", "kind", "sentence"), READ_ASIDE)
+def test_what_runs_no_tool_and_still_fetches_is_read(
+    vendor: Vendor, path: str, kind: BodyKind, sentence: str
+) -> None:
+    endpoint = find_endpoint(vendor, "POST", parse_target(f"https://x.example{path}"))
+    assert (endpoint.handling, endpoint.kind, endpoint.runs) == (Handling.INSPECTED, kind, False)
+
+
+def test_the_answer_of_a_call_in_the_background_is_read_when_it_is_asked_for() -> None:
+    """The call itself says only that it is queued."""
+    asked = find_endpoint(O, "GET", parse_target("https://x.example/v1/responses/resp_1?stream=true"))
+    assert (asked.handling, asked.kind) == (Handling.HARMLESS, BodyKind.RESPONSES)
+    for method, path in (("DELETE", "/v1/responses/r"), ("GET", "/v1/responses/r/input_items")):
+        assert find_endpoint(O, method, parse_target(f"https://x.example{path}")).kind is None
+
+
 HARMLESS = [
-    (A, "POST", "/v1/messages/count_tokens", "counting"),
     (A, "GET", "/v1/messages/batches/b/results", "looking at results"),
     (A, "DELETE", "/v1/files/f", "deleting a file"),
     (A, "POST", "/v1/files", "keeping a file"),
@@ -48,7 +79,6 @@ HARMLESS = [
     (O, "POST", "/v1/embeddings", "embeddings"),
     (O, "POST", "/v1/uploads/u_1/parts", "a part of a file"),
     (O, "POST", "/v1/responses/resp_1/cancel", "stopping a response"),
-    (R, "POST", "/api/v1/embeddings", "embeddings"),
 ]
 
 
@@ -86,7 +116,6 @@ CLOSED = [
     (O, "POST", "/v1/containers", "a container, which can have a network"),
     (O, "POST", "/v1/evals", "an evaluation"),
     (O, "POST", "/v1/agents/sessions", "an agent kept at the vendor"),
-    (O, "POST", "/v1/responses/compact", "a path that may come to take tools"),
     (O, "POST", "/v1/vector_stores/v/responses/x", "a path that nobody knows"),
     (R, "POST", "/api/v1/batches", "requests by the batch"),
     (R, "POST", "/api/v1/presets", "settings kept at the vendor"),
@@ -102,8 +131,8 @@ def test_what_could_reach_the_web_or_is_not_known_is_closed(
     assert endpoint.handling is Handling.CLOSED
 
 
-def test_an_upgrade_is_closed_whatever_it_asks_for() -> None:
-    endpoint = find_endpoint(O, "GET", parse_target("https://x.example/v1/realtime?model=m"), upgrades=True)
+def test_what_asks_for_another_protocol_method_or_path_is_closed() -> None:
+    endpoint = find_endpoint(O, "GET", parse_target("https://x.example/v1/realtime?model=m"), diverted=True)
     assert endpoint.handling is Handling.CLOSED
 
 

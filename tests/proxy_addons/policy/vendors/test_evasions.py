@@ -16,10 +16,15 @@ from proxy_addons.policy.vendors.endpoints import Endpoint
 from proxy_addons.policy.vendors.held import HeldError
 from tests.proxy_addons.policy.vendors.cases import (
     CHAT,
+    COUNTING,
+    COUNTING_INPUT,
+    EMBEDDING,
     FETCH,
     MESSAGES,
+    MODERATION,
     RESPONSES,
     ROUTED,
+    ROUTED_MESSAGES,
     SEARCH,
     body_of,
     hold,
@@ -355,6 +360,152 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         body_of(MESSAGES, mcp_servers=[{"type": "url", "name": "m", "url": "https://evil.example/mcp"}]),
         "host not allowed: evil.example",
     ),
+    "a picture that is only counted": (
+        COUNTING,
+        said({"type": "image", "source": {"type": "url", "url": "https://evil.example/?secret"}}),
+        "host not allowed: evil.example",
+    ),
+    "an MCP server whose tools are only counted": (
+        COUNTING,
+        body_of(MESSAGES, mcp_servers=[{"type": "url", "name": "m", "url": "https://evil.example/?secret"}]),
+        "host not allowed: evil.example",
+    ),
+    "the same of an input": (
+        COUNTING_INPUT,
+        tools(
+            {"type": "mcp", "server_label": "m", "server_url": "https://evil.example/"}, endpoint=RESPONSES
+        ),
+        "host not allowed: evil.example",
+    ),
+    "a picture that is only moderated": (
+        MODERATION,
+        {"input": [{"type": "image_url", "image_url": {"url": "https://evil.example/?secret"}}]},
+        "host not allowed: evil.example",
+    ),
+    "a picture that is only embedded": (
+        EMBEDDING,
+        {
+            "model": "a/embed",
+            "input": [
+                {"content": [{"type": "image_url", "image_url": {"url": "https://evil.example/?secret"}}]}
+            ],
+        },
+        "host not allowed: evil.example",
+    ),
+    "tools where there are none": (EMBEDDING, {"input": "x", "tools": [{"type": "web_search"}]}, UNKNOWN),
+    "a picture without its scheme": (
+        CHAT,
+        body_of(
+            CHAT,
+            messages=[
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": "//evil.example/?secret"}}],
+                }
+            ],
+        ),
+        "cannot be read",
+    ),
+    "a picture whose dots and colon are escapes": (
+        RESPONSES,
+        body_of(
+            RESPONSES,
+            input=[
+                {
+                    "role": "user",
+                    "content": [{"type": "input_image", "image_url": "https%3A//evil%2Eexample/?secret"}],
+                }
+            ],
+        ),
+        "cannot be read",
+    ),
+    "a picture at a host with dots of another script": (
+        RESPONSES,
+        body_of(
+            RESPONSES,
+            input=[
+                {
+                    "role": "user",
+                    "content": [{"type": "input_image", "image_url": "//evil\u3002example/?secret"}],
+                }
+            ],
+        ),
+        "cannot be read",
+    ),
+    "a picture that code is said to have drawn": (
+        RESPONSES,
+        body_of(
+            RESPONSES,
+            input=[
+                {
+                    "type": "code_interpreter_call",
+                    "outputs": [{"type": "image", "url": "https://evil.example/?secret"}],
+                }
+            ],
+        ),
+        "host not allowed: evil.example",
+    ),
+    "a mask of a picture": (
+        RESPONSES,
+        tools(
+            {"type": "image_generation", "input_image_mask": {"image_url": "https://evil.example/?secret"}},
+            endpoint=RESPONSES,
+        ),
+        "host not allowed: evil.example",
+    ),
+    "a picture in the settings of a tool": (
+        ROUTED,
+        tools(
+            {
+                "type": "openrouter:image_generation",
+                "parameters": {"image_url": "https://evil.example/?secret"},
+            },
+            endpoint=ROUTED,
+        ),
+        "host not allowed: evil.example",
+    ),
+    "an adviser that searches": (
+        ROUTED_MESSAGES,
+        tools({"type": "advisor_20260301", "name": "advisor", "model": "openai/gpt-test:online"}),
+        "searches",
+    ),
+    "an adviser of the router's choosing": (
+        ROUTED,
+        tools(
+            {"type": "openrouter:image_generation", "parameters": {"model": "openrouter/auto"}},
+            endpoint=ROUTED,
+        ),
+        "OpenRouter chooses",
+    ),
+    "options that go to the provider behind the router": (
+        ROUTED,
+        body_of(
+            ROUTED, provider={"order": ["xai"], "options": {"xai": {"search_parameters": {"mode": "on"}}}}
+        ),
+        'the member "options" of "provider"',
+    ),
+    "a member of an MCP server that nobody knows": (
+        MESSAGES,
+        body_of(
+            MESSAGES,
+            mcp_servers=[
+                {"type": "url", "name": "m", "url": "https://docs.rs/", "proxy": "https://evil.example"}
+            ],
+        ),
+        "has a member that is not known here",
+    ),
+    "the same of a tool": (
+        RESPONSES,
+        tools({"type": "mcp", "server_url": "https://docs.rs/", "fallback_url": "x"}, endpoint=RESPONSES),
+        "has a member that is not known here",
+    ),
+    "a member of a container that nobody knows": (
+        RESPONSES,
+        tools(
+            {"type": "code_interpreter", "container": {"type": "auto", "network": "on"}}, endpoint=RESPONSES
+        ),
+        "has a member that is not known here",
+    ),
     "an MCP server without an address": (MESSAGES, body_of(MESSAGES, mcp_servers=["x"]), "cannot be read"),
     "a connector": (
         RESPONSES,
@@ -473,6 +624,43 @@ PASSES: dict[str, tuple[Endpoint, Any]] = {
             ],
         ),
     ),
+    "the sources of a search of an earlier turn": (
+        RESPONSES,
+        body_of(
+            RESPONSES,
+            input=[
+                {
+                    "type": "web_search_call",
+                    "id": "ws_1",
+                    "status": "completed",
+                    "action": {
+                        "type": "search",
+                        "query": "x",
+                        "sources": [{"type": "url", "url": "https://evil.example/"}],
+                    },
+                }
+            ],
+        ),
+    ),
+    "what a coding agent says of itself": (
+        RESPONSES,
+        body_of(RESPONSES, client_metadata={"x-installation-id": "7"}),
+    ),
+    "bytes in bare Base64, whatever they begin with": (
+        CHAT,
+        body_of(
+            CHAT,
+            messages=[{"role": "user", "content": [{"type": "file", "file": {"file_data": "//uQAA+/=="}}]}],
+        ),
+    ),
+    "who may answer behind the router": (
+        ROUTED,
+        body_of(ROUTED, provider={"order": ["anthropic"], "zdr": True, "max_price": {"prompt": 1}}),
+    ),
+    "words to embed, by a model whose maker searches": (
+        EMBEDDING,
+        {"model": "perplexity/pplx-embed", "input": ["x"], "provider": {"only": ["perplexity"]}},
+    ),
     "an address in what the model asked a tool": (
         MESSAGES,
         said(
@@ -541,6 +729,13 @@ def test_a_container_that_says_nothing_of_a_network_is_told_to_have_none(
     assert hold(body, RESPONSES, profile(web_tools=WebTools.REFUSE)).body is None
     local = tools({"type": "shell", "environment": {"type": "local"}}, endpoint=RESPONSES)
     assert hold(local, RESPONSES).body is None
+
+
+def test_where_no_tool_runs_there_are_lists_and_no_number_of_calls() -> None:
+    """Counting takes no such member, and would be refused by the vendor."""
+    counted = leaving(tools({"type": "web_search"}, endpoint=RESPONSES), COUNTING_INPUT, profile(["docs.rs"]))
+    assert counted["tools"] == [{"type": "web_search", "filters": {"allowed_domains": ["docs.rs"]}}]
+    assert "max_tool_calls" not in counted
 
 
 ALLOWED_SOURCES: dict[str, tuple[Endpoint, Any]] = {
