@@ -17,6 +17,7 @@ cancelled and its connection closed at once.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -31,7 +32,8 @@ from fetchd.core.caller import Caller
 from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, WEB_SEARCH
 from fetchd.fetch import WebFetch
 from fetchd.page_read import PageReader
-from fetchd.search.searching import WebSearch
+from fetchd.search.searching import SearchResult, WebSearch
+from fetchd.search.way import FIELD, read_way
 from fetchd.store import PageStore
 from fetchd.web_access.asking import Asker
 from proxy_addons.policy.rulebook import CurrentRules
@@ -173,7 +175,12 @@ class _Tools:
         return json_response(render_search(result, request.scope[CALLER]))
 
     async def search_gateway(self, request: Request) -> Response:
-        result = await _run(request, WEB_SEARCH.name, self._calls.web_search)
+        way = read_way(request.headers.getlist(FIELD))
+
+        async def search(arguments: bytes, caller: Caller) -> SearchResult:
+            return await self._calls.web_search(arguments, replace(caller, way=way))
+
+        result = await _run(request, WEB_SEARCH.name, search)
         if isinstance(result, Response):
             return result
         if result.failure is not None:

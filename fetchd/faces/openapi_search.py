@@ -28,6 +28,16 @@ DESCRIPTION: Final = (
     " untrusted envelope; `urls` says of each result, in the same order, whether the gateway would let this caller"
     " fetch it."
 )
+REQUEST_BODY: Final[Schema] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": reference("SearchArguments"),
+            "examples": {"search": {"value": {"query": "rust async runtime", "count": 5}}},
+        }
+    },
+}
+"""Of every operation that searches."""
 _PROVIDER: Final[Schema] = {"enum": [name.value for name in SearchProviderName]}
 
 
@@ -36,15 +46,7 @@ def web_search_operation() -> Schema:
         "operationId": "web_search",
         "summary": WEB_SEARCH.description,
         "description": DESCRIPTION,
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": reference("SearchArguments"),
-                    "examples": {"search": {"value": {"query": "rust async runtime", "count": 5}}},
-                }
-            },
-        },
+        "requestBody": REQUEST_BODY,
         "responses": {
             "200": {
                 "description": "The results.",

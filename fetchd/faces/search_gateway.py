@@ -15,6 +15,7 @@ from fetchd.search.results import render_row
 from fetchd.search.searching import SearchResult
 
 from .openapi_parts import SECURITY, STRING, call_responses, closed, reference
+from .openapi_search import REQUEST_BODY
 from .results import KIND_STATUSES, TRUST
 
 SEARCH_GATEWAY_PATH: Final = "/v1/search"
@@ -45,15 +46,7 @@ def search_gateway_operation() -> Schema:
             "For the `gateway` search provider of another fetchd: the same search as the tool's, its results as plain"
             " JSON. They were written by strangers on the web. A failure is one line of text."
         ),
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": reference("SearchArguments"),
-                    "examples": {"search": {"value": {"query": "rust async runtime", "count": 5}}},
-                }
-            },
-        },
+        "requestBody": REQUEST_BODY,
         "responses": {
             "200": {
                 "description": "The results.",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +19,9 @@ type Script = SearchAnswer | SearchFailure | Exception | None
 
 
 class ScriptedProvider:
-    """`script`: one entry a search, the last for all that follow. `asked`: what it was asked, by whom."""
+    """`script`: one entry a search, the last for all that follow. `asked`: what it was asked, by whom. `callers`,
+    `ends`: the same of all of it.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,8 @@ class ScriptedProvider:
         self._capabilities: Final = capabilities
         self._script = list(script) or [SearchAnswer(())]
         self.asked: list[tuple[SearchArguments, str]] = []
+        self.callers: list[Caller] = []
+        self.ends: list[float] = []
         self.at_work = 0
         self.hanging: Final = asyncio.Event()
         """Set while a search is under way that never answers."""
@@ -42,8 +47,12 @@ class ScriptedProvider:
     def capabilities(self) -> Mapping[Argument, Capability]:
         return self._capabilities
 
-    async def search(self, arguments: SearchArguments, caller: Caller) -> SearchAnswer | SearchFailure:
+    async def search(
+        self, arguments: SearchArguments, caller: Caller, ends: float = inf
+    ) -> SearchAnswer | SearchFailure:
         self.asked.append((arguments, caller.agent))
+        self.callers.append(caller)
+        self.ends.append(ends)
         entry = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         self.at_work += 1
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from math import inf
 from typing import Protocol
 
 from fetchd.core.caller import Caller
@@ -126,6 +127,11 @@ class SearchProvider(Protocol):
         """A cell for each of the eight."""
         ...
 
-    async def search(self, arguments: SearchArguments, caller: Caller) -> SearchAnswer | SearchFailure:
-        """One search on behalf of a caller. Arguments that cannot be honoured were refused before."""
+    async def search(
+        self, arguments: SearchArguments, caller: Caller, ends: float = inf
+    ) -> SearchAnswer | SearchFailure:
+        """One search on behalf of a caller. Arguments that cannot be honoured were refused before.
+
+        ends: by the event loop's clock, when it will be broken off; what takes longer need not be begun.
+        """
         ...

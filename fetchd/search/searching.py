@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from secrets import token_bytes
 from typing import Final, Protocol
 
 from fetchd.core.caller import Caller
@@ -28,6 +29,7 @@ from .interface import SearchAnswer, SearchArguments, SearchFailure, SearchProvi
 from .outcome import TOOL, SearchCall, SearchResult, make_record
 from .pacing import BusyError, Pace
 from .results import find_blank_url, render_results
+from .way import find_circle, name_installation
 
 DEADLINE_SECONDS: Final = 30.0
 """Of a whole call, all of its providers included (SPEC 4)."""
@@ -64,6 +66,7 @@ class WebSearch:
         deadline: float = DEADLINE_SECONDS,
         make_nonce: Callable[[], str] = fresh_nonce,
         make_fetch_id: Callable[[], str] = fresh_fetch_id,
+        installation: str | None = None,
     ) -> None:
         self._providers: Final = providers
         self._config: Final = config
@@ -71,6 +74,7 @@ class WebSearch:
         self._deadline: Final = deadline
         self._make_nonce: Final = make_nonce
         self._make_fetch_id: Final = make_fetch_id
+        self._installation: Final = installation or name_installation(token_bytes(8))
         self._paces: Final[dict[str, Pace]] = {}
         self._told: Final[set[str]] = set()
         """Providers that the log has been told of that they cannot be used: once is enough."""
@@ -133,13 +137,19 @@ class WebSearch:
         refused = find_refused(name.value, provider.capabilities, arguments)
         if refused is not None:
             return refused
+        if name is SearchProviderName.GATEWAY:  # before its turn, which the search that it came from may hold
+            circle = find_circle(call.caller.way, self._installation)
+            if circle is not None:
+                return circle
+        caller = replace(call.caller, way=(*call.caller.way, self._installation))
         limits = call.config.providers.get(name) or ProviderConfig(name)
         pace, started = self._paces.setdefault(name, Pace()), False
         try:
-            async with asyncio.timeout(seconds):
+            ends = asyncio.get_running_loop().time() + seconds
+            async with asyncio.timeout_at(ends):
                 async with pace.turn(call.caller.agent, limits.concurrency, limits.requests_per_minute):
                     started = True
-                    answer = await provider.search(arguments, call.caller)
+                    answer = await provider.search(arguments, caller, ends)
         except BusyError:
             return _busy(name)
         except TimeoutError:

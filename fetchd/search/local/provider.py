@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
@@ -104,7 +105,9 @@ class LocalProvider:
     def capabilities(self) -> Mapping[Argument, Capability]:
         return CAPABILITIES
 
-    async def search(self, arguments: SearchArguments, caller: Caller) -> SearchAnswer | SearchFailure:
+    async def search(
+        self, arguments: SearchArguments, caller: Caller, ends: float = inf
+    ) -> SearchAnswer | SearchFailure:
         if not self._config().index:
             return OFF
         query = parse_query(arguments.query)

@@ -4,7 +4,8 @@
                 └── busy, and says until when: waited for within the deadline, by every search of this provider
 
 Laws of this file
-- One deadline over all of it: connecting, waiting, asking again, reading.
+- One deadline over all of it: connecting, waiting, asking again, reading. A pause that ends after it is not waited
+  for: the caller is told at once why, and a fallback has the time.
 - What fails before an answer is `request failed`, whatever it was; the log says what.
 - Nothing that is handed out holds the credential, even where the provider sends it back.
 """
@@ -14,7 +15,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fetchd.channel import Channel, ChannelAnswer, ChannelRequest
@@ -28,6 +29,7 @@ from fetchd.search.interface import (
     SearchArguments,
     SearchFailure,
 )
+from fetchd.search.way import FIELD, render_way
 
 from .dialect import Dialect, Rejection, Settings, malformed
 from .errors import MAX_ERROR_BYTES, render_error, unreadable_error
@@ -86,12 +88,16 @@ class RemoteProvider:
         """See SearchProvider."""
         return self._dialect.capabilities
 
-    async def search(self, arguments: SearchArguments, caller: Caller) -> SearchAnswer | SearchFailure:
+    async def search(
+        self, arguments: SearchArguments, caller: Caller, ends: float = math.inf
+    ) -> SearchAnswer | SearchFailure:
         """See SearchProvider."""
         request = self._dialect.render(arguments, self._settings)
         if isinstance(request, SearchFailure):
             return request
-        ends = asyncio.get_running_loop().time() + self._deadline
+        if self._dialect.passes_way and caller.way:
+            request = replace(request, fields=(*request.fields, (FIELD, render_way(caller.way))))
+        ends = min(ends, asyncio.get_running_loop().time() + self._deadline)
         failure: SearchFailure | None = None
         for _ in range(MAX_TRIES):
             held = await self._wait_until_free(ends)

@@ -66,7 +66,9 @@ def explain_nothing(answer: Rejection) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One provider. Every function is pure and raises nothing."""
+    """One provider. Every function is pure and raises nothing. passes_way: it may ask others in its turn, and is
+    told which installations the search has come through.
+    """
 
     name: str
     capabilities: Mapping[Argument, Capability]
@@ -74,6 +76,7 @@ class Dialect:
     parse: Callable[[bytes], SearchAnswer | SearchFailure]
     explain: Callable[[Rejection], str | None] = explain_nothing
     wait: Callable[[Rejection], float | None] = find_retry_after
+    passes_way: bool = False
 
 
 def malformed(reason: str) -> SearchFailure:

@@ -1,6 +1,7 @@
 """A search gateway: the HTTP service of SPEC 4, which another installation serves at /v1/search and keeps the key of.
 
     POST {endpoint}/v1/search   Authorization: Bearer …   {"query": …, "count": …}
+    Via: 1.1 fetchd-…           the installations that the search has come through (`fetchd.search.way`)
     200  {"results": [{"title", "url", "description", "age", "site_name", "extra_snippets"}], "credits": …}
 
 Every argument is passed on as written; what its provider cannot honour, that service refuses.
@@ -72,4 +73,4 @@ def _read_row(where: str, one: Object) -> SearchRow:
     )
 
 
-GATEWAY: Final = Dialect("gateway", CAPABILITIES, render_request, parse_answer)
+GATEWAY: Final = Dialect("gateway", CAPABILITIES, render_request, parse_answer, passes_way=True)

@@ -50,7 +50,8 @@ def mask(outcome: SearchAnswer | SearchFailure, secret: Secret | None) -> Search
         return text
 
     if isinstance(outcome, SearchFailure):
-        return replace(outcome, message=hide(outcome.message))
+        logged = None if outcome.logged is None else hide(outcome.logged)
+        return replace(outcome, message=hide(outcome.message), logged=logged)
     rows = tuple(
         SearchRow(
             hide(row.url),

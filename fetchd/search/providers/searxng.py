@@ -77,6 +77,7 @@ _COMMAND: Final = re.compile(r"!!|!\W*\w|:\w")
 """How a word begins that may be a command. `:)`, `<b>`, `!=` and a lone `!` are none."""
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[a-zA-Z]{2})?|auto")
 _MAX_NAMED: Final = 5
+_SILENT: Final = "no results, and not every one of its engines answered"
 
 
 def render_request(arguments: SearchArguments, settings: Settings) -> ChannelRequest | SearchFailure:
@@ -139,7 +140,7 @@ def _no_engine(silent: list[object]) -> SearchFailure:
     ]
     more = f" and {len(silent) - len(named)} more" if len(silent) > len(named) else ""
     shown = f": {'; '.join(named)}{more}" if named else ""
-    return SearchFailure(FailureKind.BACKEND, f"no results, and not every one of its engines answered{shown}")
+    return SearchFailure(FailureKind.BACKEND, f"{_SILENT}{shown}", logged=_SILENT)
 
 
 def explain_error(answer: Rejection) -> str | None:

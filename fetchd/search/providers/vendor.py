@@ -9,6 +9,7 @@ result.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
@@ -74,7 +75,9 @@ class VendorSearch:
         """See SearchProvider. A list that the dialect does not carry holds for the rows alone."""
         return capabilities_of(DIALECTS[self._config().dialect])
 
-    async def search(self, arguments: SearchArguments, caller: Caller) -> SearchAnswer | SearchFailure:
+    async def search(
+        self, arguments: SearchArguments, caller: Caller, ends: float = inf
+    ) -> SearchAnswer | SearchFailure:
         """See SearchProvider."""
         try:
             client = self._links.connect(self._config())

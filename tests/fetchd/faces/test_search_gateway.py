@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from fetchd.search.composition import open_web_search
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import SearchAnswer, SearchFailure, SearchProvider, SearchRow
 from fetchd.search.searching import SearchResult, WebSearch
+from fetchd.search.way import CIRCLE
 from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport
 from proxy_addons.audit import FetchOutcome, MemoryAuditLog, SearchRecord
@@ -112,12 +114,17 @@ async def test_a_browser_page_of_another_site_cannot_search() -> None:
 
 @asynccontextmanager
 async def keep(
-    pki: Pki, search: Mapping[str, object], environ: Mapping[str, str], *local: SearchProvider
+    pki: Pki,
+    search: Mapping[str, object],
+    environ: Mapping[str, str],
+    *local: SearchProvider,
+    listening: socket.socket | None = None,
 ) -> AsyncIterator[tuple[int, MemoryAuditLog]]:
     """The installation that keeps the key: its port and its log."""
     rules = CurrentRules(Rulebook(parse_config(KEEPER | {"search": search}, source="test")))
     log = MemoryAuditLog()
-    with ProcessExtractor(1) as extractor, contextlib.closing(bound_socket("127.0.0.1")) as listening:
+    listening = listening or bound_socket("127.0.0.1")
+    with ProcessExtractor(1) as extractor, contextlib.closing(listening):
         listening.listen()
         async with open_web_search(
             lambda: rules.now.config.search,
@@ -297,6 +304,32 @@ async def test_a_certificate_of_another_is_no_endpoint(pki: Pki, tmp_path: Path)
         result = await search(pki, port, {"query": "x"}, MemoryAuditLog())
 
     assert result.text == "web_search: request failed" and not provider.asked
+
+
+async def test_installations_that_ask_one_another_in_a_circle_say_so(pki: Pki) -> None:
+    """Here → first → second → first, whose one turn is taken: what comes round waits for none."""
+    first, second = bound_socket("127.0.0.1"), bound_socket("127.0.0.1")
+
+    def asks(other: socket.socket) -> dict[str, object]:
+        endpoint = f"https://localhost:{other.getsockname()[1]}"
+        return {
+            "provider": "gateway",
+            "gateway": {"endpoint": endpoint, "key_env": "TOKEN", "concurrency": 1},
+        }
+
+    environ = {"TOKEN": TOKENS["searcher"]}
+    async with (
+        keep(pki, asks(second), environ, listening=first) as (port, log),
+        keep(pki, asks(first), environ, listening=second),
+    ):
+        result = await search(pki, port, {"query": "x"}, MemoryAuditLog())
+
+    again = "backend returned 502: "
+    assert result.text == f"web_search: {again * 3}{CIRCLE.message}"
+    assert [record.detail for record in log.records if isinstance(record, SearchRecord)] == [
+        f"web_search: {CIRCLE.message}",
+        "web_search: backend returned 502",
+    ]
 
 
 async def test_without_the_token_nothing_is_asked(pki: Pki) -> None:

@@ -25,14 +25,17 @@ from fetchd.search.interface import (
     Support,
 )
 from fetchd.search.searching import DIED, REQUEST_FAILED, WebSearch
+from fetchd.search.way import CIRCLE, MAX_INSTALLATIONS, TOO_FAR, name_installation
 from proxy_addons.audit import MemoryAuditLog, SearchRecord
 from proxy_addons.policy.config_search import ProviderConfig, SearchConfig, SearchProviderName
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from proxy_addons.policy.wire import policy_name
 
 LOCAL, BRAVE, TAVILY = SearchProviderName.LOCAL, SearchProviderName.BRAVE, SearchProviderName.TAVILY
+GATEWAY = SearchProviderName.GATEWAY
 CALLER = Caller("bot", DEFAULT_PROFILE)
 FETCH_ID = "0" * 20
+HERE, THERE = name_installation(b"\0" * 8), name_installation(b"\1" * 8)
 DOWN = SearchFailure(FailureKind.BACKEND, "backend returned 503: out for lunch with SECRET")
 FOUND = SearchAnswer((SearchRow("https://a.example/", "A", "a page"),), credits=0.5)
 
@@ -54,6 +57,7 @@ class World:
             deadline=deadline,
             make_nonce=lambda: "0" * 32,
             make_fetch_id=lambda: FETCH_ID,
+            installation=HERE,
         )
 
     @property
@@ -283,6 +287,14 @@ async def test_one_that_never_answers_leaves_time_for_the_next() -> None:
     assert world.providers["brave"].at_work == 0
 
 
+async def test_each_provider_is_told_when_its_part_of_the_time_ends() -> None:
+    world = World(deadline=30.0, brave=[DOWN], tavily=[DOWN], local=[FOUND])
+    start = asyncio.get_running_loop().time()
+    await world.search.call({"query": "x"}, CALLER)
+    (brave,), (tavily,), (local,) = (world.providers[name].ends for name in ("brave", "tavily", "local"))
+    assert start + 10 <= brave < start + 15 <= tavily < start + 30 <= local
+
+
 async def test_the_deadline_is_that_of_the_whole_call() -> None:
     world = World(deadline=0.05, brave=[None], local=[None])
     result = await world.search.call({"query": "x"}, CALLER)
@@ -322,6 +334,45 @@ async def test_a_reload_is_taken_by_the_next_call() -> None:
     assert (await world.search.call({"query": "x"}, CALLER)).provider == "local"
     world.config = SearchConfig(BRAVE)
     assert (await world.search.call({"query": "x"}, CALLER)).provider == "brave"
+
+
+# ---------------------------------------------------------------------------------------------- other installations
+
+
+async def test_a_provider_is_told_the_way_of_a_search_with_this_installation_at_its_end() -> None:
+    world = World(gateway=[FOUND])
+    await world.search.call({"query": "x"}, CALLER)
+    await world.search.call({"query": "x"}, replace(CALLER, way=(THERE,)))
+    assert [caller.way for caller in world.providers["gateway"].callers] == [(HERE,), (THERE, HERE)]
+
+
+@pytest.mark.parametrize(
+    ("way", "failure"),
+    [
+        pytest.param((HERE,), CIRCLE, id="it came from here"),
+        pytest.param((HERE, THERE), CIRCLE, id="it came from here, by way of another"),
+        pytest.param((THERE,) * MAX_INSTALLATIONS, TOO_FAR, id="it has come far"),
+    ],
+)
+async def test_a_search_that_came_round_asks_no_other_installation(
+    way: tuple[str, ...], failure: SearchFailure
+) -> None:
+    """Nor does it wait for a turn there, which the search that it came from may hold."""
+    world = World(gateway=[None])
+    world.config = replace(world.config, providers={GATEWAY: ProviderConfig(GATEWAY, concurrency=1)})
+    first = asyncio.create_task(world.search.call({"query": "x"}, CALLER))
+    await world.providers["gateway"].hanging.wait()
+    result = await world.search.call({"query": "x"}, replace(CALLER, way=way))
+    assert (result.failure, result.provider) == (failure, "gateway")
+    assert len(world.asked("gateway")) == 1
+    first.cancel()
+    await asyncio.wait([first])
+
+
+async def test_a_search_that_came_round_is_answered_by_a_fallback() -> None:
+    world = World(gateway=[FOUND], local=[FOUND])
+    result = await world.search.call({"query": "x"}, replace(CALLER, way=(HERE,)))
+    assert (result.failure, result.provider, world.asked("gateway")) == (None, "local", [])
 
 
 # ---------------------------------------------------------------------------------------------------- the log

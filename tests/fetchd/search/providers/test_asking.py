@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -228,6 +229,28 @@ async def test_a_short_pause_is_waited_for_by_the_next_search_too() -> None:
 
     assert list(both) == [SearchAnswer(()), SearchAnswer(())]
     assert len(channel.sent) == 3
+
+
+async def test_a_pause_beyond_the_callers_time_is_told_and_not_waited_for() -> None:
+    """As with fallbacks, where a provider has a part of the call's time."""
+    found, channel = provider(reply(429, b"busy", ("Retry-After", "4")), deadline=30.0)
+    ends = asyncio.get_running_loop().time() + 3.0
+
+    assert failure(await found.search(RUST, CALLER, ends))[1] == "backend returned 429: busy"
+    assert len(channel.sent) == 1
+
+
+# -- the way
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: one.name)
+async def test_installations_on_the_way_are_told_to_another_installation_alone(dialect: Dialect) -> None:
+    found, channel = provider(reply(500, b"x"), dialect)
+    await found.search(RUST, replace(CALLER, way=("fetchd-a", "fetchd-b")))
+    (request,) = channel.sent
+
+    told = [value for name, value in request.fields if name == "Via"]
+    assert told == (["1.1 fetchd-a, 1.1 fetchd-b"] if dialect is GATEWAY else [])
 
 
 # -- the key
