@@ -49,7 +49,8 @@ class AuditedRun:
                     outcome=FetchOutcome.SUCCESS if answered else _failed(call.code),
                     failure=call.code,
                     stop=call.stop_reason,
-                    tools=[render_tool(one) for one in step.tools] if answered else [],
+                    # A vendor is asked once a step.
+                    tools=[render_tool(one) for one in step.tools if one.provider == call.provider],
                     citations=len(step.citations) if answered else None,
                     outside=sum(one.outside_declaration for one in step.citations) if answered else None,
                     dropped=step.dropped_rows if answered else None,

@@ -85,7 +85,8 @@ class ProviderCall:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step. citations: one for each URL. calls: in the vendor's order."""
+    """One step. citations: one for each URL. calls: in the vendors' order. tools: of its completions, also of one
+    that failed."""
 
     step: int
     stop: Stop | None

@@ -37,7 +37,7 @@ from .run_values import (
     StepResult,
     unique_citations,
 )
-from .values import Blocks, Completion, Conversation, ServerToolCall, ServerToolUsed, Stop, Usage
+from .values import Blocks, Completion, Conversation, ServerToolCall, ServerToolUsed, Stop, Told, Usage
 from .vendor import CompletionVendor
 
 MAX_CONTINUATIONS: Final = 5
@@ -96,6 +96,28 @@ class _State:
     followed_up: bool = False
     text: str = ""
     steps: list[StepResult] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step so far. tools: those of completions that failed, too."""
+
+    number: int
+    calls: list[ProviderCall] = field(default_factory=list)
+    tools: list[ServerToolCall] = field(default_factory=list)
+
+    def end(self, found: Completion | None = None) -> StepResult:
+        """All of it, with the completion that it came to."""
+        if found is None:
+            return StepResult(self.number, None, tuple(self.calls), tools=tuple(self.tools))
+        return StepResult(
+            self.number,
+            found.stop,
+            tuple(self.calls),
+            unique_citations(found.citations),
+            (*self.tools, *found.calls),
+            found.dropped_rows,
+        )
 
 
 class Runner:
@@ -160,51 +182,55 @@ class Runner:
 
     async def _step(self, state: _State, boundary: Boundary) -> Completion | VendorError:
         """The next completion, by the first vendor that gives one; else how the last failed."""
-        number = state.spending.steps
-        calls: list[ProviderCall] = []
+        step = _Step(state.spending.steps)
         while True:
             prepared = self._vendors[state.at]
-            reserved = state.spending.answer_tokens
-            found = await self._ask(state, prepared, number, reserved, calls)
+            found = await self._ask(state, prepared, step)
             if isinstance(found, Completion):
                 held = hold_completion(found, boundary)
-                await self._keep(state, number, held, calls)
+                await self._record(state, step.end(held))
                 return held
             if state.at + 1 >= len(self._vendors) or not is_retryable(found):
-                await self._record(state, StepResult(number, None, tuple(calls)))
+                await self._record(state, step.end())
                 return found
             self._fall_back(state, prepared, found)
 
-    async def _ask(
-        self, state: _State, prepared: Prepared, number: int, reserved: int, calls: list[ProviderCall]
-    ) -> Completion | VendorError:
-        vendor = prepared.vendor
+    async def _ask(self, state: _State, prepared: Prepared, step: _Step) -> Completion | VendorError:
+        vendor, number, reserved = prepared.vendor, step.number, state.spending.answer_tokens
         self._emit(StepBegan(number, vendor.name, vendor.model))
         conversation = Conversation(
             vendor.model, state.spec.prompt, reserved, tuple(state.observations), state.echo
         )
         seen: Counter[ServerToolCall] = Counter()
+        usage = Usage()
 
-        def use(call: ServerToolCall) -> None:
-            seen[call] += 1
-            self._emit(ServerToolUsed(call.provider, call.tool, call.succeeded()))
+        def tell(told: Told) -> None:
+            nonlocal usage
+            if isinstance(told, Usage):
+                usage = usage.replaced_by(told)
+                return
+            seen[told] += 1
+            self._emit(ServerToolUsed(told.provider, told.tool, told.succeeded()))
 
         at, began = _timestamp(), self._now()
         try:
             found: Completion | VendorError = await vendor.complete(
-                prepared.web, conversation, state.pending, use
+                prepared.web, conversation, state.pending, tell
             )
         except VendorError as error:
             found = error
         except asyncio.CancelledError:
-            # It was asked, so it is charged: nobody knows how much.
-            calls.append(self._call(prepared, number, at, began, Usage(), code="aborted"))
-            state.steps.append(StepResult(number, None, tuple(calls)))
+            # It was asked, so it is charged: as much as it had told of by then.
+            step.calls.append(self._call(prepared, number, at, began, usage, code="aborted"))
+            step.tools += seen.elements()
+            state.steps.append(step.end())
             await asyncio.shield(self._log.add_step(state.spec, state.steps[-1]))
             raise
         if isinstance(found, VendorError):
-            calls.append(self._call(prepared, number, at, began, Usage(), code=describe(found)))
-            self._emit(StepEnded(number, vendor.name, None, Usage(), str(found)))
+            step.calls.append(self._call(prepared, number, at, began, usage, code=describe(found)))
+            step.tools += seen.elements()
+            state.spending.charge(usage, 0)
+            self._emit(StepEnded(number, vendor.name, None, usage, str(found)))
             return found
         for call in found.calls:  # those that were not seen on the way
             if seen[call]:
@@ -212,7 +238,9 @@ class Runner:
             else:
                 self._emit(ServerToolUsed(call.provider, call.tool, call.succeeded()))
         state.spending.charge(found.usage, reserved)
-        calls.append(self._call(prepared, number, at, began, found.usage, stop_reason=found.stop_reason))
+        step.calls.append(
+            self._call(prepared, number, at, began, found.usage, stop_reason=found.stop_reason)
+        )
         self._emit(StepEnded(number, vendor.name, found.stop, found.usage))
         return found
 
@@ -245,21 +273,6 @@ class Runner:
         if state.said:
             state.observations.append(render_partial(state.spending.steps - 1, "".join(state.said)))
         state.said, state.echo, state.pending, state.continuations = [], (), {}, 0
-
-    async def _keep(
-        self, state: _State, number: int, completion: Completion, calls: Sequence[ProviderCall]
-    ) -> None:
-        await self._record(
-            state,
-            StepResult(
-                number,
-                completion.stop,
-                tuple(calls),
-                unique_citations(completion.citations),
-                completion.calls,
-                completion.dropped_rows,
-            ),
-        )
 
     async def _record(self, state: _State, step: StepResult) -> None:
         state.steps.append(step)

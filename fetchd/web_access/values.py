@@ -96,6 +96,21 @@ class Usage:
     output_tokens: int | None = None
     server_tool_requests: int | None = None
 
+    def replaced_by(self, later: "Usage") -> "Usage":
+        """What is known when `later` is told of the same completion."""
+        return Usage(
+            later.input_tokens if later.input_tokens is not None else self.input_tokens,
+            later.output_tokens if later.output_tokens is not None else self.output_tokens,
+            later.server_tool_requests
+            if later.server_tool_requests is not None
+            else self.server_tool_requests,
+        )
+
+
+type Told = ServerToolCall | Usage
+"""What an answer tells before it has ended: a use of a tool, and its counters as far as they have come. Later counters
+stand in place of earlier ones, member by member."""
+
 
 class Stop(StrEnum):
     """Why an answer ended. PAUSE: the vendor wants to be asked to go on."""

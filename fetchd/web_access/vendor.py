@@ -20,7 +20,7 @@ from .errors import AnswerError, RefusalError, UnreachableError, VendorError
 from .preparing import WebFilter
 from .reading import Object, as_object, raise_refusal, read_json, read_object
 from .sse import EventReader
-from .values import Completion, Conversation, Event, ServerToolCall
+from .values import Completion, Conversation, Event, ServerToolCall, Told
 
 MAX_ANSWER_BYTES: Final = 32 << 20
 """A fetched PDF comes as base64 inside the answer."""
@@ -31,7 +31,7 @@ AT_ONCE: Final = 256 << 10
 """Bytes that are parsed beside the event loop from: a fetched document comes in one event."""
 MASK: Final = "[key]"
 
-type OnCall = Callable[[ServerToolCall], None]
+type OnTold = Callable[[Told], None]
 
 
 class CompletionVendor(Protocol):
@@ -45,9 +45,10 @@ class CompletionVendor(Protocol):
     def dialect(self) -> Dialect: ...
 
     async def complete(
-        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_call: OnCall
+        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_told: OnTold
     ) -> Completion:
-        """One completion. on_call: told of each tool as it is used, where the vendor says so on the way.
+        """One completion. on_told: told of each tool as it is used, where the vendor says so on the way, and of the
+        counters, which are then known of an answer that breaks off too.
 
         Raises VendorError. It has no deadline of its own.
         """
@@ -66,11 +67,11 @@ class VendorClient:
     secret: Secret = field(repr=False)
 
     async def complete(
-        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_call: OnCall
+        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_told: OnTold
     ) -> Completion:
         """See CompletionVendor."""
         try:
-            return await self._complete(web, conversation, pending, on_call)
+            return await self._complete(web, conversation, pending, on_told)
         except ChannelError as error:
             failure: VendorError = UnreachableError(f"could not be reached: {error}")
         except RefusalError as error:
@@ -81,7 +82,7 @@ class VendorClient:
         raise failure
 
     async def _complete(
-        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_call: OnCall
+        self, web: WebFilter, conversation: Conversation, pending: Mapping[str, str], on_told: OnTold
     ) -> Completion:
         shape = shape_of(self.dialect)
         rendered = shape.render(self.dialect, web, conversation, shape.streams)
@@ -102,16 +103,17 @@ class VendorClient:
             if not 200 <= answer.status < 300:
                 await self._raise_status(answer)
             if _media_type(answer) == "text/event-stream":
-                found = await self._read_stream(answer.chunks, on_call)
+                found = await self._read_stream(answer.chunks, on_told)
             else:
                 body = await _read_whole(answer.chunks, MAX_ANSWER_BYTES)
                 found = await asyncio.to_thread(read_object, body)
+        on_told(shape.read_usage(found))  # before it is read: an error inside a 200 has counters, too
         parsed = await asyncio.to_thread(lambda: shape.parse(self._mask(found), self.name, pending))
         if max(len(parsed.citations), len(parsed.rows), len(parsed.calls)) > MAX_FACTS:
             raise AnswerError(f"the answer has more than {MAX_FACTS} citations, rows or uses of tools")
         return parsed
 
-    async def _read_stream(self, chunks: AsyncIterator[bytes], on_call: OnCall) -> Object:
+    async def _read_stream(self, chunks: AsyncIterator[bytes], on_told: OnTold) -> Object:
         reader, assembler = EventReader(), shape_of(self.dialect).assembler(self.name)
         size = uses = 0
         async for chunk in chunks:
@@ -121,14 +123,14 @@ class VendorClient:
             for event in reader.feed(chunk):
                 masked = Event(event.name, event.data.replace(self.secret.reveal(), MASK))
                 if len(masked.data) < AT_ONCE:
-                    used = assembler.feed(masked)
+                    told = assembler.feed(masked)
                 else:
-                    used = await asyncio.to_thread(assembler.feed, masked)
-                uses += len(used)
+                    told = await asyncio.to_thread(assembler.feed, masked)
+                uses += sum(isinstance(one, ServerToolCall) for one in told)
                 if uses > MAX_FACTS:
                     raise AnswerError(f"the answer has more than {MAX_FACTS} uses of tools")
-                for call in used:
-                    on_call(call)
+                for one in told:
+                    on_told(one)
         return await asyncio.to_thread(assembler.finish)
 
     async def _raise_status(self, answer: ChannelAnswer) -> None:

@@ -90,7 +90,7 @@ class VendorSearch:
         conversation = Conversation(client.model, _PROMPT.format(query=arguments.query), ANSWER_TOKENS)
         try:
             async with asyncio.timeout(self._deadline):
-                found = await client.complete(web, conversation, {}, lambda _call: None)
+                found = await client.complete(web, conversation, {}, lambda _told: None)
         except TimeoutError:
             _log.warning("search provider %s: the deadline has passed", self.name)
             return REQUEST_FAILED

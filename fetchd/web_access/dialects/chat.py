@@ -31,6 +31,7 @@ from fetchd.web_access.values import (
     RenderedRequest,
     ServerToolCall,
     Stop,
+    Told,
     Usage,
 )
 from proxy_addons.policy.vendors.dialects import FETCH_BLOCK, Dialect, Uses, Vendor
@@ -120,7 +121,7 @@ def parse(answer: Object, provider: str, pending: Mapping[str, str]) -> Completi
     refusal = as_filled(message.get("refusal"))
     text = _read_content(message.get("content"))
     citations = tuple(_read_citations(message.get("annotations")))
-    usage, calls = _read_usage(answer.get("usage"), provider)
+    calls = _read_calls(answer, provider)
     if not calls and citations:
         calls = (ServerToolCall.ok(provider, "web_search"),)
     return Completion(
@@ -129,7 +130,7 @@ def parse(answer: Object, provider: str, pending: Mapping[str, str]) -> Completi
         show_foreign(reason, 100),
         citations,
         calls,
-        usage=usage,
+        usage=read_usage(answer),
         model=as_filled(answer.get("model")),
     )
 
@@ -159,27 +160,37 @@ def _read_citations(value: object) -> list[Citation]:
     return found
 
 
-def _read_usage(value: object, provider: str) -> tuple[Usage, tuple[ServerToolCall, ...]]:
-    """The counters, and the calls they tell of. The counters of tools count the same thing: they are not added up."""
-    usage = as_object(value) or {}
-    tools = as_object(usage.get("server_tool_use_details")) or as_object(usage.get("server_tool_use")) or {}
-    searches, asked, ran = (
-        as_count(tools.get(name))
-        for name in ("web_search_requests", "tool_calls_requested", "tool_calls_executed")
+def read_usage(answer: Object) -> Usage:
+    """The counters of an answer. Those of tools count the same thing: they are not added up."""
+    usage = as_object(answer.get("usage")) or {}
+    searches, _, ran = _read_counters(answer)
+    return Usage(
+        as_count(usage.get("prompt_tokens")),
+        as_count(usage.get("completion_tokens")),
+        searches if searches is not None else ran,
     )
+
+
+def _read_calls(answer: Object, provider: str) -> tuple[ServerToolCall, ...]:
+    """The calls that the counters tell of."""
+    searches, asked, ran = _read_counters(answer)
     calls = []
     if searches or ran:
         calls.append(ServerToolCall.ok(provider, "web_search" if searches or not ran else "web_tool"))
     if asked is not None and ran is not None and asked > ran:
         calls.append(ServerToolCall.failed(provider, "web_tool", NOT_EXECUTED))
-    return (
-        Usage(
-            as_count(usage.get("prompt_tokens")),
-            as_count(usage.get("completion_tokens")),
-            searches if searches is not None else ran,
-        ),
-        tuple(calls),
+    return tuple(calls)
+
+
+def _read_counters(answer: Object) -> tuple[int | None, int | None, int | None]:
+    """Searches, calls of tools that were asked for, and those that ran."""
+    usage = as_object(answer.get("usage")) or {}
+    tools = as_object(usage.get("server_tool_use_details")) or as_object(usage.get("server_tool_use")) or {}
+    searches, asked, ran = (
+        as_count(tools.get(name))
+        for name in ("web_search_requests", "tool_calls_requested", "tool_calls_executed")
     )
+    return searches, asked, ran
 
 
 # ----------------------------------------------------------------------------------------------------- stream
@@ -196,7 +207,7 @@ class ChatAssembler:
         self._reason: str | None = None
         self._seen = False
 
-    def feed(self, event: Event) -> tuple[ServerToolCall, ...]:
+    def feed(self, event: Event) -> tuple[Told, ...]:
         if event.data.strip() == DONE:
             return ()
         chunk = read_object(event.data)
@@ -206,7 +217,7 @@ class ChatAssembler:
         for choice in objects(chunk.get("choices")):
             if as_count(choice.get("index")) in (None, 0):
                 self._take(choice)
-        return ()
+        return (read_usage(self._head),) if chunk.get("usage") is not None else ()
 
     def _take(self, choice: Object) -> None:
         if choice.get("error") is not None:

@@ -32,6 +32,7 @@ from fetchd.web_access.values import (
     RenderedRequest,
     ServerToolCall,
     Stop,
+    Told,
     Usage,
     WebRow,
 )
@@ -134,16 +135,16 @@ def parse(answer: Object, provider: str, pending: Mapping[str, str]) -> Completi
         tuple(reading.citations),
         tuple(reading.calls),
         tuple(reading.rows),
-        parse_usage(answer.get("usage")),
+        read_usage(answer),
         as_filled(answer.get("model")),
         tuple(objects(content)) if stop is Stop.PAUSE else (),
         MappingProxyType(dict(reading.pending)) if stop is Stop.PAUSE else MappingProxyType({}),
     )
 
 
-def parse_usage(value: object) -> Usage:
-    """The counters of one answer. A member that is not there is not 0."""
-    usage = as_object(value) or {}
+def read_usage(answer: Object) -> Usage:
+    """The counters of an answer. A member that is not there is not 0."""
+    usage = as_object(answer.get("usage")) or {}
     tools = as_object(usage.get("server_tool_use")) or {}
     return Usage(
         total(
@@ -259,7 +260,7 @@ class MessageAssembler:
         self._cited: dict[int, list[Any]] = {}
         self._done = False
 
-    def feed(self, event: Event) -> tuple[ServerToolCall, ...]:
+    def feed(self, event: Event) -> tuple[Told, ...]:
         data = read_object(event.data)
         kind = as_text(data.get("type")) or event.name
         match kind:
@@ -267,6 +268,7 @@ class MessageAssembler:
                 raise_refusal(data.get("error"))
             case "message_start":
                 self._message = dict(as_object(data.get("message")) or {})
+                return (read_usage(self._message),)
             case "content_block_start":
                 block = dict(as_object(data.get("content_block")) or {})
                 self._blocks[_index(data)] = block
@@ -276,7 +278,7 @@ class MessageAssembler:
             case "content_block_delta":
                 self._add(_index(data), as_object(data.get("delta")) or {})
             case "message_delta":
-                self._end(data)
+                return (read_usage(self._end(data)),)
             case "message_stop":
                 self._done = True
         return ()
@@ -292,13 +294,14 @@ class MessageAssembler:
                 name = "partial_json" if name == "input_json" else name
                 self._pieces.setdefault((index, name), []).append(as_text(delta.get(name)) or "")
 
-    def _end(self, data: Object) -> None:
+    def _end(self, data: Object) -> Object:
         message = self._message if self._message is not None else {}
         delta = as_object(data.get("delta")) or {}
         message.update({name: value for name, value in delta.items() if value is not None})
         usage = as_object(data.get("usage")) or {}
         known = {name: value for name, value in usage.items() if value is not None}
         message["usage"] = {**(as_object(message.get("usage")) or {}), **known}
+        return message
 
     def finish(self) -> Object:
         if self._message is None or not self._done:

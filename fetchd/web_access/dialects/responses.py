@@ -30,6 +30,7 @@ from fetchd.web_access.values import (
     RenderedRequest,
     ServerToolCall,
     Stop,
+    Told,
     Usage,
     WebRow,
 )
@@ -111,7 +112,7 @@ def parse(answer: Object, provider: str, pending: Mapping[str, str]) -> Completi
         tuple(citations),
         tuple(calls),
         tuple(rows.values()),
-        _read_usage(answer),
+        read_usage(answer),
         as_filled(answer.get("model")),
     )
 
@@ -143,7 +144,8 @@ def _read_citations(value: object) -> list[Citation]:
     return found
 
 
-def _read_usage(answer: Object) -> Usage:
+def read_usage(answer: Object) -> Usage:
+    """The counters of an answer."""
     usage = as_object(answer.get("usage")) or {}
     searches = as_object((as_object(answer.get("tool_usage")) or {}).get("web_search")) or {}
     return Usage(
@@ -164,7 +166,7 @@ class ResponseAssembler:
         self._items: dict[int, Any] = {}
         self._whole: Object | None = None
 
-    def feed(self, event: Event) -> tuple[ServerToolCall, ...]:
+    def feed(self, event: Event) -> tuple[Told, ...]:
         if event.data.strip() == "[DONE]":
             return ()
         data = read_object(event.data)

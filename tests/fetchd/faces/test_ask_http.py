@@ -121,8 +121,8 @@ async def test_a_tool_is_told_of_before_its_answer_is_there() -> None:
     hanging = asyncio.Event()
 
     class Slow(ScriptedVendor):
-        async def complete(self, web, conversation, pending, on_call):
-            on_call(SEARCHED)
+        async def complete(self, web, conversation, pending, on_told):
+            on_told(SEARCHED)
             await hanging.wait()
             return completion()
 

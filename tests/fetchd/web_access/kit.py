@@ -12,7 +12,7 @@ from fetchd.web_access.errors import VendorError
 from fetchd.web_access.preparing import WebFilter
 from fetchd.web_access.run_values import RunEvent, RunOutcome, RunSpec, StepResult
 from fetchd.web_access.running import Runner, prepare_vendors
-from fetchd.web_access.values import Completion, Conversation, ServerToolCall, Stop, Usage
+from fetchd.web_access.values import Completion, Conversation, ServerToolCall, Stop, Told, Usage
 from proxy_addons.policy.vendors.dialects import DIALECTS, Dialect
 
 BUDGET = Budget(steps=8, tokens=10_000, answer_tokens=1000, seconds=60)
@@ -40,7 +40,8 @@ def completion(
 
 @dataclass
 class ScriptedVendor:
-    """Answers one reply after the other; the last again and again. asked: what it was asked."""
+    """Answers one reply after the other; the last again and again. asked: what it was asked. tells: what each says
+    on its way, before it fails or hangs."""
 
     replies: Sequence[Reply]
     name: str = "anthropic"
@@ -48,6 +49,7 @@ class ScriptedVendor:
     dialect: Dialect = DIALECTS["anthropic"]
     on_the_way: bool = True
     hangs: asyncio.Event | None = None
+    tells: Sequence[Told] = ()
     asked: list[tuple[WebFilter, Conversation, Mapping[str, str]]] = field(default_factory=list)
 
     async def complete(
@@ -55,9 +57,11 @@ class ScriptedVendor:
         web: WebFilter,
         conversation: Conversation,
         pending: Mapping[str, str],
-        on_call: Callable[[ServerToolCall], None],
+        on_told: Callable[[Told], None],
     ) -> Completion:
         self.asked.append((web, conversation, dict(pending)))
+        for one in self.tells:
+            on_told(one)
         if self.hangs is not None:
             self.hangs.set()
             await asyncio.Event().wait()
@@ -67,7 +71,7 @@ class ScriptedVendor:
         found = reply if isinstance(reply, Completion) else reply()
         if self.on_the_way:
             for call in found.calls:
-                on_call(call)
+                on_told(call)
         return found
 
     @property

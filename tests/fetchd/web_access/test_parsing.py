@@ -36,7 +36,7 @@ def read_stream(name: str, body: bytes, size: int = 1 << 20) -> tuple[Completion
     seen: list[ServerToolCall] = []
     for start in range(0, len(body), size):
         for event in reader.feed(body[start : start + size]):
-            seen += assembler.feed(event)
+            seen += [one for one in assembler.feed(event) if isinstance(one, ServerToolCall)]
     return shape.parse(assembler.finish(), "p", {}), seen
 
 

@@ -174,6 +174,32 @@ async def test_a_run_that_is_dropped_says_so_in_its_records() -> None:
     assert [call.code for step in log.steps for call in step.calls] == ["aborted"]
 
 
+async def test_what_was_told_of_a_completion_that_failed_is_recorded_and_charged() -> None:
+    tells = [Usage(100, 1), OK, BROKE, Usage(None, 40, 2)]
+    first = ScriptedVendor([UnreachableError("broke off")], tells=tells)
+    spec, log = replace(SPEC, budget=replace(BUDGET, answer_tokens=10_000)), ListLog()
+    then = second(completion("Done.", Stop.END, ServerToolCall.ok("openrouter", "web_search")))
+    outcome, events = await run(first, then, spec=spec, log=log)
+    (step,) = log.steps
+    assert [call.usage for call in step.calls] == [Usage(100, 40, 2), Usage(100, 20, 1)]
+    assert step.tools == (OK, BROKE, ServerToolCall.ok("openrouter", "web_search"))
+    assert outcome.usage == Usage(200, 60, 3)
+    assert StepEnded(1, "anthropic", None, Usage(100, 40, 2), "broke off") in events
+    assert then.asked[0][1].max_tokens == 10_000 - 140
+
+
+async def test_so_is_what_was_told_before_a_run_was_dropped() -> None:
+    hanging, log = asyncio.Event(), ListLog()
+    vendor = ScriptedVendor([], hangs=hanging, tells=[Usage(100, 1), OK])
+    task = asyncio.create_task(run(vendor, log=log))
+    await hanging.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (step,) = log.steps
+    assert ([call.usage for call in step.calls], step.tools) == ([Usage(100, 1)], (OK,))
+
+
 # --------------------------------------------------------------------------------------------------- fallbacks
 
 

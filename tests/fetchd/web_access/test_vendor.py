@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from fetchd.web_access import vendor as vendor_module
 from fetchd.web_access.declaration import WebAccess
 from fetchd.web_access.errors import AnswerError, RefusalError, UnreachableError, VendorError
 from fetchd.web_access.preparing import prepare_filter
-from fetchd.web_access.values import Completion, Conversation, ServerToolCall
+from fetchd.web_access.values import Completion, Conversation, ServerToolCall, Told, Usage
 from fetchd.web_access.vendor import VendorClient
 from proxy_addons.policy.vendors.dialects import DIALECTS
 from tests.kit import vendor_answers as answers
@@ -33,7 +34,7 @@ def make(reply: ScriptedReply, dialect: str = "anthropic") -> tuple[VendorClient
 
 
 async def complete(
-    reply: ScriptedReply, dialect: str = "anthropic", seen: list[ServerToolCall] | None = None
+    reply: ScriptedReply, dialect: str = "anthropic", seen: list[Told] | None = None
 ) -> Completion:
     client, channel = make(reply, dialect)
     web = prepare_filter(WebAccess.search(), client.dialect, "p")
@@ -78,9 +79,10 @@ async def test_the_source_s_fetch_brings_its_beta_field() -> None:
 
 
 async def test_an_answer_is_read_as_it_says_it_is() -> None:
-    seen: list[ServerToolCall] = []
-    found = await complete(streamed(list(answers.message_events(ANSWER))), seen=seen)
-    assert (found.text, seen) == ("Found.", [ServerToolCall.ok("p", "web_search")])
+    told: list[Told] = []
+    found = await complete(streamed(list(answers.message_events(ANSWER))), seen=told)
+    used = [one for one in told if isinstance(one, ServerToolCall)]
+    assert (found.text, used) == ("Found.", [ServerToolCall.ok("p", "web_search")])
     assert await complete(ScriptedReply(200, JSON, [answers.whole(ANSWER)])) == found
     assert await complete(ScriptedReply(200, [], [answers.whole(ANSWER)])) == found
     odd = [("Content-Type", " Text/Event-Stream ; charset=UTF-8")]
@@ -152,6 +154,38 @@ async def test_an_answer_with_endless_citations_or_tools_is_none(monkeypatch: py
             await complete(ScriptedReply(200, JSON, [answers.whole(answer)]))
         with pytest.raises(AnswerError, match="more than 3"):
             await complete(streamed(list(answers.message_events(answer))))
+
+
+TOLD_OF_FAILURES = [
+    # what it says, dialect, events or the whole answer, what was told by then
+    ("a stream that breaks off", "anthropic", list(answers.message_events(ANSWER))[:-1], Usage(100, 20)),
+    ("one that breaks off early", "anthropic", list(answers.message_events(ANSWER))[:3], Usage(1, 1)),
+    ("an error in a stream", "anthropic", [*answers.message_events(ANSWER)][:1] + [answers.message_error()],
+     Usage(1, 1)),
+    ("a whole answer that is none", "anthropic", ANSWER | {"stop_reason": None}, Usage(100, 20)),
+    ("a response that failed", "openai-responses",
+     [{"type": "response.failed", "response": answers.response() | {"status": "failed"}}], Usage(100, 20)),
+    ("an error in a choice", "openrouter",
+     {"usage": {"prompt_tokens": 7, "completion_tokens": None}, "choices": [{"message": {}, "error": {"code": 502}}]},
+     Usage(7)),
+    ("a chunk with counters", "openrouter", [{"choices": [], "usage": {"prompt_tokens": 7}}], Usage(7)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "dialect", "sent", "usage"), TOLD_OF_FAILURES, ids=[row[0] for row in TOLD_OF_FAILURES]
+)
+async def test_the_counters_of_an_answer_that_failed_are_told(
+    what: str, dialect: str, sent: Any, usage: Usage
+) -> None:
+    told: list[Told] = []
+    reply = streamed(sent) if isinstance(sent, list) else ScriptedReply(200, JSON, [answers.whole(sent)])
+    with pytest.raises(VendorError):
+        await complete(reply, dialect, told)
+    known = Usage()
+    for one in told:
+        known = known.replaced_by(one) if isinstance(one, Usage) else known
+    assert known == usage
 
 
 async def test_a_key_in_an_error_of_a_stream_is_masked() -> None:
