@@ -20,6 +20,7 @@ from rich.status import Status
 from rich.text import Text
 
 from fetchd.app import ONE_SHOT_SERIES, open_audit_log
+from fetchd.core.failures import FailureKind
 from fetchd.web_access.asking import Asker, PreparedRun
 from fetchd.web_access.composition import open_asker
 from fetchd.web_access.errors import WebAccessError
@@ -30,12 +31,13 @@ from proxy_addons.policy.agents import LOCAL_AGENT
 from proxy_addons.policy.limits import ASK
 from proxy_addons.policy.vendors.dialects import Vendor
 
-from .ask_results import describe_event, describe_usage, render_run
+from .ask_results import describe_event, describe_usage, render_ask_problem, render_outcome
 from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
 from .fetch_cli import FetchSettings, read_settings
 from .fetch_printer import FAILED, for_terminal
 from .safe_text import render_json
+from .search_display import plain_line
 
 INCOMPLETE: Final = 1
 
@@ -129,9 +131,11 @@ def ask(
     try:
         outcome = asyncio.run(_run(opener, settings, _read(options), shown))
     except (WebAccessError, ToolNotAllowedError, AuditError) as error:
+        if as_json and isinstance(error, WebAccessError):
+            _print_json(render_ask_problem(FailureKind.INVALID_ARGUMENTS, str(error), None))
         raise BadInputError(for_terminal(str(error))) from None
     if as_json:
-        click.echo(render_json(render_run(outcome), terminal=sys.stdout.isatty()))
+        _print_json(render_outcome(outcome)[1])
     elif outcome.text:
         text = for_terminal(outcome.text) if sys.stdout.isatty() else outcome.text
         click.echo(text.encode("utf-8", "replace"))
@@ -139,6 +143,10 @@ def ask(
     if outcome.status is RunStatus.FAILED:
         context.exit(FAILED)
     context.exit(0 if outcome.status.complete else INCOMPLETE)
+
+
+def _print_json(document: dict[str, object]) -> None:
+    click.echo(render_json(document, terminal=sys.stdout.isatty()))
 
 
 def _read_stdin() -> str:
@@ -203,7 +211,7 @@ class AskDisplay:
             self._line("Sources, as the provider says:")
             for url in dict.fromkeys(one.url for one in citations):
                 outside = any(one.outside_declaration for one in citations if one.url == url)
-                self._line(f"  {url}{'  (outside what was declared)' if outside else ''}")
+                self._line(f"  {plain_line(url)}{'  (outside what was declared)' if outside else ''}")
         if dropped := sum(step.dropped_rows for step in outcome.steps):
             self._line(f"{dropped} results outside what was declared were dropped")
         spent = f" ({outcome.spent})" if outcome.spent is not None else ""

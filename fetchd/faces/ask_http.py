@@ -26,10 +26,10 @@ from fetchd.turns import Turns
 from fetchd.web_access.asking import Asker, PreparedRun
 from fetchd.web_access.errors import WebAccessError
 from fetchd.web_access.requests import parse_ask
-from fetchd.web_access.run_values import RunEvent, RunOutcome, RunStatus
+from fetchd.web_access.run_values import RunEvent, RunOutcome
 from proxy_addons.policy.limits import ASK
 
-from .ask_results import render_event, render_run
+from .ask_results import render_ask_problem, render_event, render_outcome
 from .calls import RETRY_SECONDS, BusyError, ToolNotAllowedError, require_tool
 from .http_parts import (
     PROBLEM_TYPE,
@@ -40,7 +40,6 @@ from .http_parts import (
     until_disconnect,
 )
 from .openapi_ask import ASK_PATH, EVENT_STREAM
-from .results import KIND_STATUSES
 from .tool_identity import CALLER
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -61,7 +60,7 @@ def make_ask_route(asker: Asker | None, turns: Turns) -> Route:
             body = await read_bounded(request)
             if body is None:
                 return too_large()
-            prepared = asker.prepare(parse_ask(body), caller)
+            prepared = await asyncio.to_thread(asker.prepare, parse_ask(body), caller)
         except ToolNotAllowedError as error:
             return problem_response(403, str(error), rule=None)
         except WebAccessError as error:
@@ -85,27 +84,8 @@ def make_ask_route(asker: Asker | None, turns: Turns) -> Route:
     return Route(ASK_PATH, endpoint, methods=["POST"])
 
 
-def render_ask_problem(kind: FailureKind, detail: str, run_id: str | None) -> dict[str, object]:
-    """The problem document (RFC 9457) of a run that gave no answer."""
-    return {
-        "type": f"urn:fetchd:failure:{kind}",
-        "title": "Invalid arguments" if kind is FailureKind.INVALID_ARGUMENTS else "Backend failed",
-        "status": KIND_STATUSES[kind],
-        "detail": detail,
-        "kind": kind.value,
-        "failure": "hard",
-        "run_id": run_id,
-    }
-
-
-def _render_outcome(outcome: RunOutcome) -> tuple[str, dict[str, object]]:
-    if outcome.status is RunStatus.FAILED:
-        return "failed", render_ask_problem(FailureKind.BACKEND, f"ask: {outcome.error}", outcome.run_id)
-    return "result", render_run(outcome)
-
-
 def _answer(outcome: RunOutcome) -> Response:
-    name, document = _render_outcome(outcome)
+    name, document = render_outcome(outcome)
     return _failed(document) if name == "failed" else json_response(document)
 
 
@@ -136,7 +116,7 @@ async def _stream(
                 break
             yield _render(*render_event(event))
         try:
-            yield _render(*_render_outcome(task.result()))
+            yield _render(*render_outcome(task.result()))
         except BusyError as error:
             run_id = prepared.spec.run_id
             yield _render("failed", render_ask_problem(FailureKind.BACKEND, str(error), run_id))

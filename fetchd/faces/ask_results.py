@@ -7,12 +7,21 @@ what the provider said, and is labelled so wherever it is shown.
 from typing import Final
 
 from fetchd.core.envelope import render_envelope
+from fetchd.core.failures import FailureKind
 from fetchd.fetch import fresh_nonce
 from fetchd.store.runs import StoredCitation, StoredToolCall
-from fetchd.web_access.run_values import Noted, ProviderCall, RunEvent, RunOutcome, StepBegan, StepEnded
+from fetchd.web_access.run_values import (
+    Noted,
+    ProviderCall,
+    RunEvent,
+    RunOutcome,
+    RunStatus,
+    StepBegan,
+    StepEnded,
+)
 from fetchd.web_access.values import ServerToolUsed, Usage
 
-from .results import TRUST
+from .results import KIND_STATUSES, TITLES, TRUST
 
 CLAIM: Final = "what the provider said it drew on; nobody here has checked it"
 
@@ -41,6 +50,26 @@ def render_run(outcome: RunOutcome) -> dict[str, object]:
         "usage": render_usage(outcome.usage),
         "notes": list(outcome.notes),
     }
+
+
+def render_ask_problem(kind: FailureKind, detail: str, run_id: str | None) -> dict[str, object]:
+    """The problem document (RFC 9457) of a run that gave no answer."""
+    return {
+        "type": f"urn:fetchd:failure:{kind}",
+        "title": TITLES[kind],
+        "status": KIND_STATUSES[kind],
+        "detail": detail,
+        "kind": kind.value,
+        "failure": "hard",
+        "run_id": run_id,
+    }
+
+
+def render_outcome(outcome: RunOutcome) -> tuple[str, dict[str, object]]:
+    """Name and data of a run's end: `result` and the object of an answer, or `failed` and a problem document."""
+    if outcome.status is RunStatus.FAILED:
+        return "failed", render_ask_problem(FailureKind.BACKEND, f"ask: {outcome.error}", outcome.run_id)
+    return "result", render_run(outcome)
 
 
 def render_citation(stored: StoredCitation) -> dict[str, object]:

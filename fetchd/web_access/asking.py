@@ -70,7 +70,7 @@ class Asker:
         asking = self._config().asking
         root = make_declaration(asking.web)
         web = override(root, request) if operator else inherit(root, _asked(root, request))
-        web = web.from_policy(caller.profile.hosts)
+        web = web.held_to(caller.profile.hosts)
         names = _choose(request, asking.ask, operator=operator)
         clients = [
             self._links.connect(asking.vendors[name], request.model if place == 0 else None)

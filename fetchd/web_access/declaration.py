@@ -10,7 +10,7 @@ from typing import Final
 
 from proxy_addons.policy.hosts import HostRules
 
-from .domains import NOTHING_SENT, covers, parse_domain, quote_domains
+from .domains import NOTHING_SENT, DomainSet, parse_domain, quote_domains
 from .errors import DeclarationError
 from .projection import NetRule, Projection, narrow_allowed, project_profile, project_rules
 
@@ -78,6 +78,10 @@ class WebAccess:
         found = project_profile(policy) if isinstance(policy, HostRules) else project_rules(policy)
         return self._narrow(found)
 
+    def held_to(self, policy: HostRules) -> "WebAccess":
+        """As `from_policy`; where nothing is asked for, nothing can be declared wrong, and answers alone are held."""
+        return self.from_policy(policy) if self.enabled() else replace(self, rules=(*self.rules, policy))
+
     def _narrow(self, found: Projection) -> "WebAccess":
         return replace(
             self,
@@ -98,25 +102,23 @@ class WebAccess:
         if not self.allowed_domains:
             return (), self.blocked_domains
         blocked = [parse_domain(entry) for entry in self.blocked_domains]
-        kept: list[str] = []
-        for entry in self.allowed_domains:
-            domain = parse_domain(entry)
-            if any(covers(other, domain) for other in blocked):
-                continue
-            below = next((other for other in blocked if covers(domain, other)), None)
-            if below is not None:
+        without = DomainSet(blocked)
+        kept = [one for one in map(parse_domain, self.allowed_domains) if not without.covers(one)]
+        within = DomainSet(kept)
+        for below in blocked:
+            above = next(within.find_covers(below), None)
+            if above is not None:
                 raise DeclarationError(
-                    f'allowed_domains "{entry}" includes its subdomains at every vendor, so blocked_domains "{below}"'
+                    f'allowed_domains "{above}" includes its subdomains at every vendor, so blocked_domains "{below}"'
                     f" below it cannot be kept out; allow the hosts that are meant, one by one. {NOTHING_SENT}"
                 )
-            kept.append(entry)
         if not kept:
             raise DeclarationError(
                 f"allowed_domains {quote_domains(self.allowed_domains)} without blocked_domains"
                 f" {quote_domains(self.blocked_domains)} leaves nothing to allow, and a vendor reads an empty list as"
                 f" no filter; allow another host. {NOTHING_SENT}"
             )
-        return tuple(kept), ()
+        return tuple(map(str, kept)), ()
 
 
 NO_WEB: Final = WebAccess()

@@ -4,7 +4,7 @@ good   docs.rs   *.example.com   xn--bcher-kva.example
 bad    https://docs.rs   docs.rs/std   docs.rs:443   *   Docs.RS   10.0.0.1
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from proxy_addons.policy.hosts import HostPattern, HostPatternError, parse_host_pattern
@@ -41,18 +41,39 @@ def _complain(text: str, form: str) -> str:
     )
 
 
-def covers(wide: HostPattern, narrow: HostPattern) -> bool:
-    """Whether every host of entry `narrow` is one of entry `wide`."""
-    if narrow.suffix == wide.suffix:
-        return narrow.subdomains or not wide.subdomains
-    return narrow.suffix.endswith(f".{wide.suffix}")
+class DomainSet:
+    """Entries, found by the labels of what is looked up: lists come from outside, and a thousand held to a thousand
+    one by one would hold everybody up."""
 
+    def __init__(self, entries: Iterable[HostPattern]) -> None:
+        self._entries: Final = {(one.suffix, one.subdomains): one for one in entries}
 
-def contains(entries: Iterable[HostPattern], host: str) -> bool:
-    """Whether a canonical host name falls under any of the entries."""
-    return any(
-        host.endswith(f".{one.suffix}") or (host == one.suffix and not one.subdomains) for one in entries
-    )
+    def find_covers(self, one: HostPattern) -> Iterator[HostPattern]:
+        """The entries that every host of entry `one` is among, itself too."""
+        if not one.subdomains and (same := self._entries.get((one.suffix, False))):
+            yield same
+        elif one.subdomains:
+            yield from self._find(one.suffix)
+        _, dot, parent = one.suffix.partition(".")
+        while dot:
+            yield from self._find(parent)
+            _, dot, parent = parent.partition(".")
+
+    def covers(self, one: HostPattern) -> bool:
+        """Whether every host of entry `one` is one of some entry."""
+        return next(self.find_covers(one), None) is not None
+
+    def contains(self, host: str) -> bool:
+        """Whether a canonical host name falls under any of the entries."""
+        return self.covers(HostPattern(host, False, None))
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def _find(self, suffix: str) -> Iterator[HostPattern]:
+        for subdomains in (False, True):
+            if (found := self._entries.get((suffix, subdomains))) is not None:
+                yield found
 
 
 def quote_domains(entries: Iterable[str]) -> str:

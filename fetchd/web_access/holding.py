@@ -9,7 +9,7 @@ from dataclasses import replace
 from proxy_addons.policy.targets import TargetParseError, parse_target
 
 from .declaration import WebAccess
-from .domains import contains, parse_domain
+from .domains import DomainSet, parse_domain
 from .values import Completion
 
 
@@ -17,8 +17,8 @@ class Boundary:
     """A declaration's lists, and the policies they were projected from, as a question about a URL."""
 
     def __init__(self, declaration: WebAccess) -> None:
-        self._allowed = [parse_domain(entry) for entry in declaration.allowed_domains]
-        self._blocked = [parse_domain(entry) for entry in declaration.blocked_domains]
+        self._allowed = DomainSet(map(parse_domain, declaration.allowed_domains))
+        self._blocked = DomainSet(map(parse_domain, declaration.blocked_domains))
         self._rules = declaration.rules
         self._open = not (self._allowed or self._blocked or self._rules)
 
@@ -34,8 +34,8 @@ class Boundary:
             return False
         host = target.dns_name
         return (
-            (not self._allowed or contains(self._allowed, host))
-            and not contains(self._blocked, host)
+            (not self._allowed or self._allowed.contains(host))
+            and not self._blocked.contains(host)
             and all(rules.admits(target) for rules in self._rules)
         )
 

@@ -36,5 +36,5 @@ def inherit(root: WebAccess, asked: WebAccess | None = None) -> WebAccess:
     # Once more: below a host that a policy allows alone, a list may not name another.
     for rules in root.rules:
         if rules not in narrowed.rules:
-            narrowed = narrowed.from_policy(rules)
+            narrowed = narrowed.held_to(rules)
     return narrowed

@@ -12,7 +12,7 @@ from typing import Final
 from proxy_addons.policy.vendors.dialects import Capability, Dialect, Uses
 
 from .declaration import WebAccess
-from .domains import NOTHING_SENT, covers, parse_domain
+from .domains import NOTHING_SENT, DomainSet, parse_domain
 from .errors import DeclarationError
 
 _DEEDS: Final[Mapping[Capability, str]] = MappingProxyType(
@@ -80,11 +80,12 @@ def _widen(allow: tuple[str, ...]) -> tuple[str, ...]:
 def _spell_out(block: tuple[str, ...], provider: str) -> tuple[str, ...]:
     """`*.name` as `name`, where that is blocked as well."""
     patterns = [parse_domain(entry) for entry in block]
+    blocked = DomainSet(patterns)
     spelt: dict[str, None] = {}
     for pattern in patterns:
         if pattern.subdomains:
             apex = parse_domain(pattern.suffix)
-            if not any(covers(other, apex) for other in patterns):
+            if not blocked.covers(apex):
                 raise DeclarationError(
                     f'provider "{provider}" cannot block "{pattern}" alone — it knows no wildcards in a host, and'
                     f' "{apex}" would block that host too; block "{apex}" as well, or leave "{pattern}" out.'

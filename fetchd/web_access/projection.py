@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from proxy_addons.policy.hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
 
-from .domains import NOTHING_SENT, covers, quote_domains
+from .domains import NOTHING_SENT, DomainSet, quote_domains
 from .errors import DeclarationError, show_foreign
 
 
@@ -99,13 +99,16 @@ def narrow_allowed(own: tuple[str, ...], outer: tuple[str, ...], *, exact: bool)
         return own or outer
     ours = [parse_host_pattern(entry) for entry in own]
     theirs = [parse_host_pattern(entry) for entry in outer]
+    within, around = DomainSet(ours), DomainSet(theirs)
+    below: dict[HostPattern, list[HostPattern]] = {}
+    for other in theirs:
+        for mine in within.find_covers(other):
+            below.setdefault(mine, []).append(other)
     both: dict[str, None] = {}
     for mine in ours:
-        for other in theirs:
-            if covers(mine, other):
-                both[str(other)] = None
-            elif (other.subdomains or not exact) and covers(other, mine):
-                both[str(mine)] = None
+        both |= dict.fromkeys(map(str, below.get(mine, ())))
+        if any(other.subdomains or not exact for other in around.find_covers(mine)):
+            both[str(mine)] = None
     if not both:
         raise DeclarationError(
             f"allowed_domains {quote_domains(own)} and what may be allowed, {quote_domains(outer)}, have no host in"

@@ -22,13 +22,15 @@ class RunSpec:
 
 
 class RunStatus(StrEnum):
-    """How a run ended. SPENT: a budget allowed no further completion. PAUSED: the vendor paused too often."""
+    """How a run ended. SPENT: a budget allowed no further completion. PAUSED: the vendor paused too often. STOPPED:
+    for a reason of the vendor's that is not known to be an end, so the answer may not be whole."""
 
     DONE = "done"
     LENGTH = "length"
     REFUSED = "refused"
     SPENT = "spent"
     PAUSED = "paused"
+    STOPPED = "stopped"
     FAILED = "failed"
     ABORTED = "aborted"
 

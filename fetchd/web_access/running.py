@@ -3,7 +3,7 @@
     budget ──► completion ──► held to the declaration ──► recorded ──► pause? failed tools? ──► again, or the end
 
 Laws of this file
-    budget ──► completion ──► held to the declaration ──► recorded ──► pause? failed tools? ──► again, or done
+- Whoever may be asked is held to the declaration before anybody is: a list with one that cannot carry it is refused
   at the start.
 - Each completion is charged and recorded, those that paused and those that failed too.
 - A record that cannot be written does not end a run (`recording`).
@@ -47,6 +47,7 @@ RETRYABLE: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 524, 529})
 """Statuses after which another vendor is asked: this one may be well again later."""
 RETRYABLE_CODES: Final = frozenset(
     {
+        *map(str, RETRYABLE),
         "overloaded_error",
         "api_error",
         "rate_limit_error",
@@ -55,7 +56,7 @@ RETRYABLE_CODES: Final = frozenset(
         "timeout_error",
     }
 )
-"""The same, said inside a 200."""
+"""The same, said inside a 200; OpenRouter says the status itself there."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ _END: Final = {
     Stop.END: RunStatus.DONE,
     Stop.LENGTH: RunStatus.LENGTH,
     Stop.REFUSED: RunStatus.REFUSED,
-    Stop.OTHER: RunStatus.DONE,
+    Stop.OTHER: RunStatus.STOPPED,
 }
 
 
@@ -142,8 +143,8 @@ class Runner:
         first = self._vendors[0]
         for note in first.web.notes:
             self._emit(Noted(note))
-        await self._log.begin(spec, first.vendor.name, first.vendor.model)
         try:
+            await self._log.begin(spec, first.vendor.name, first.vendor.model)
             async with asyncio.timeout(spec.budget.seconds):
                 outcome = await self._loop(state)
         except TimeoutError:
@@ -167,7 +168,7 @@ class Runner:
             completion = await self._step(state, boundary)
             if isinstance(completion, VendorError):
                 name = self._vendors[state.at].vendor.name
-                return self._outcome(state, RunStatus.FAILED, error=f'provider "{name}" {completion}')
+                return self._outcome(state, RunStatus.FAILED, error=render_failed(name, completion))
             if completion.stop is Stop.PAUSE:
                 if not self._resume(state, completion):
                     return self._outcome(state, RunStatus.PAUSED)
@@ -238,9 +239,7 @@ class Runner:
             else:
                 self._emit(ServerToolUsed(call.provider, call.tool, call.succeeded()))
         state.spending.charge(found.usage, reserved)
-        step.calls.append(
-            self._call(prepared, number, at, began, found.usage, stop_reason=found.stop_reason)
-        )
+        step.calls.append(self._call(prepared, number, at, began, found.usage, stop_reason=found.stop_reason))
         self._emit(StepEnded(number, vendor.name, found.stop, found.usage))
         return found
 
@@ -266,7 +265,9 @@ class Runner:
         state.at += 1
         then = self._vendors[state.at]
         self._emit(
-            Noted(f'provider "{prepared.vendor.name}" {error}; asking provider "{then.vendor.name}" instead')
+            Noted(
+                f'{render_failed(prepared.vendor.name, error)}; asking provider "{then.vendor.name}" instead'
+            )
         )
         for note in then.web.notes:
             self._emit(Noted(note))
@@ -336,7 +337,14 @@ def is_retryable(error: VendorError) -> bool:
     """Whether another vendor is asked: one that refused the request or the key would be no surprise to find right."""
     if not isinstance(error, RefusalError):
         return True
-    return error.status in RETRYABLE if error.status is not None else error.code in RETRYABLE_CODES
+    if error.status is not None:
+        return error.status in RETRYABLE
+    return error.code in RETRYABLE_CODES
+
+
+def render_failed(name: str, error: VendorError) -> str:
+    """One line that says which provider failed, and how."""
+    return f'provider "{name}"{":" if isinstance(error, AnswerError) else ""} {error}'
 
 
 def describe(error: VendorError) -> str:

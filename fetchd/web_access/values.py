@@ -108,12 +108,12 @@ class Usage:
 
 
 type Told = ServerToolCall | Usage
-"""What an answer tells before it has ended: a use of a tool, and its counters as far as they have come. Later counters
+"""What an answer tells before it has ended: a use of a tool, and its counters as far as they have come. Later ones
 stand in place of earlier ones, member by member."""
 
 
 class Stop(StrEnum):
-    """Why an answer ended. PAUSE: the vendor wants to be asked to go on."""
+    """Why an answer ended. PAUSE: the vendor wants to be asked to go on. OTHER: nobody here knows."""
 
     END = "end"
     PAUSE = "pause"

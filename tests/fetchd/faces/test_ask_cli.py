@@ -113,6 +113,35 @@ def test_json_is_the_object_of_the_http_api(fetchd: Command, vendor: VendorServe
     assert document["usage"] == {"input_tokens": 100, "output_tokens": 20, "server_tool_requests": 0}
 
 
+def test_json_of_a_failure_is_the_problem_document_of_the_http_api(
+    fetchd: Command, vendor: VendorServer
+) -> None:
+    vendor.replies = [(401, answers.message_error("authentication_error", "invalid x-api-key"))]
+    for options, kind, detail in (
+        (
+            (),
+            "Backend",
+            'ask: provider "anthropic" answered with HTTP 401: authentication_error: invalid x-api-key',
+        ),
+        (("--search", "--allow", "a b"), "InvalidArguments", 'domain "a b" is not a bare host name'),
+    ):
+        result = fetchd("ask", "x", "--json", *options)
+        document = json.loads(result.stdout)
+        assert (result.exit_code, document["kind"], document["failure"]) == (2, kind, "hard")
+        assert document["detail"].startswith(detail)
+        assert detail.removeprefix("ask: ") in result.stderr
+
+
+def test_a_source_on_a_terminal_is_one_line_that_turns_nothing_around(
+    fetchd: Command, vendor: VendorServer
+) -> None:
+    url = "https://docs.rs/\u202e\nError: forged\x1b[2J"
+    vendor.replies = [answers.message(answers.text("x", answers.search_citation(url, "\n", "\u202e")))]
+    result = fetchd("ask", "x", "--search")
+    assert "  https://docs.rs/\\u202e Error: forged\\x1b[2J" in result.stderr.splitlines()
+    assert not {"\u202e", "\x1b"} & set(result.stderr)
+
+
 def test_a_run_can_be_read_back_when_it_is_long_over(fetchd: Command, vendor: VendorServer) -> None:
     vendor.replies = [PAUSED, CITED]
     fetchd("ask", "What is new?", "--search", "--allow", "docs.rs")
@@ -276,7 +305,7 @@ def test_a_vendor_that_breaks_off_is_a_failure_and_no_answer(fetchd: Command, ve
     vendor.replies = [replies.answer(200, answers.stream(events), "text/event-stream")]
     result = fetchd("ask", "x", "--search")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert 'provider "anthropic" the stream broke off before the end of the message' in result.stderr
+    assert 'provider "anthropic": the stream broke off before the end of the message' in result.stderr
 
 
 def test_a_vendor_that_answers_whole_where_a_stream_was_asked_for_is_read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,11 +12,13 @@ from fetchd.web_access.asking import Asker, make_declaration
 from fetchd.web_access.budget import Budget
 from fetchd.web_access.declaration import WebAccess
 from fetchd.web_access.errors import DeclarationError
+from fetchd.web_access.holding import Boundary
 from fetchd.web_access.requests import AskRequest
 from fetchd.web_access.run_values import RunStatus
 from proxy_addons.audit import AskRecord, MemoryAuditLog
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.config_ask import VendorConfig
+from proxy_addons.policy.hosts import HostRules
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from proxy_addons.policy.vendors.dialects import DIALECTS, Vendor
 from tests.fetchd.web_access.kit import ScriptedVendor, completion
@@ -70,6 +72,17 @@ def test_others_may_name_a_vendor_out_of_the_operator_s_list() -> None:
     assert links.asked == [("openrouter", None)]
     with pytest.raises(DeclarationError, match="is not among those of the operator: anthropic, openrouter"):
         asker.prepare(AskRequest("x", provider=Vendor.OPENAI), CALLER)
+
+
+def test_a_profile_that_allows_nothing_keeps_nobody_from_asking_without_the_web() -> None:
+    asker, _ = make()
+    caller = Caller("bot", replace(DEFAULT_PROFILE, hosts=HostRules(allow=())))
+    with pytest.raises(DeclarationError, match="allows nothing"):
+        asker.prepare(AskRequest("x"), caller)
+    run = asker.prepare(AskRequest("x", search=False), caller)
+    assert not run.spec.web.enabled()
+    assert not Boundary(run.spec.web).holds("https://docs.rs/")
+    assert asker.prepare_sub_run(run, "y", SMALL, WebAccess()).spec.web.rules == run.spec.web.rules
 
 
 # -------------------------------------------------------------------------------------------------- sub-runs

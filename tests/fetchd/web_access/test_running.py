@@ -11,7 +11,7 @@ from fetchd.web_access.declaration import WebAccess
 from fetchd.web_access.errors import AnswerError, DeclarationError, RefusalError, UnreachableError
 from fetchd.web_access.run_values import Noted, RunStatus, StepBegan, StepEnded
 from fetchd.web_access.running import MAX_CONTINUATIONS, prepare_vendors
-from fetchd.web_access.values import Citation, ServerToolCall, ServerToolUsed, Stop, Usage, WebRow
+from fetchd.web_access.values import Citation, ServerToolCall, ServerToolUsed, Stop, Told, Usage, WebRow
 from proxy_addons.policy.vendors.dialects import DIALECTS
 from tests.fetchd.web_access.kit import BUDGET, SPEC, ListLog, ScriptedVendor, completion, run
 
@@ -175,7 +175,7 @@ async def test_a_run_that_is_dropped_says_so_in_its_records() -> None:
 
 
 async def test_what_was_told_of_a_completion_that_failed_is_recorded_and_charged() -> None:
-    tells = [Usage(100, 1), OK, BROKE, Usage(None, 40, 2)]
+    tells: list[Told] = [Usage(100, 1), OK, BROKE, Usage(None, 40, 2)]
     first = ScriptedVendor([UnreachableError("broke off")], tells=tells)
     spec, log = replace(SPEC, budget=replace(BUDGET, answer_tokens=10_000)), ListLog()
     then = second(completion("Done.", Stop.END, ServerToolCall.ok("openrouter", "web_search")))
@@ -186,6 +186,22 @@ async def test_what_was_told_of_a_completion_that_failed_is_recorded_and_charged
     assert outcome.usage == Usage(200, 60, 3)
     assert StepEnded(1, "anthropic", None, Usage(100, 40, 2), "broke off") in events
     assert then.asked[0][1].max_tokens == 10_000 - 140
+
+
+async def test_a_run_that_is_dropped_while_its_beginning_is_recorded_has_an_end() -> None:
+    class SlowLog(ListLog):
+        async def begin(self, *about) -> None:
+            await ListLog.begin(self, *about)
+            began.set()
+            await asyncio.Event().wait()
+
+    began, log = asyncio.Event(), SlowLog()
+    task = asyncio.create_task(run(ScriptedVendor([]), log=log))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [one.status for one in log.ended] == [RunStatus.ABORTED]
 
 
 async def test_so_is_what_was_told_before_a_run_was_dropped() -> None:
@@ -213,11 +229,13 @@ RETRIED = [
     RefusalError("x", "rate_limit_error", 429),
     RefusalError("x", "", 529),
     RefusalError("x", "overloaded_error"),
+    RefusalError("x", "502"),
 ]
 FINAL = [
     RefusalError("x", "authentication_error", 401),
     RefusalError("x", "invalid_request_error", 400),
     RefusalError("x", "invalid_request_error"),
+    RefusalError("x", "402"),
 ]
 
 
@@ -251,7 +269,7 @@ async def test_a_vendor_that_refuses_the_request_is_not(error: Exception) -> Non
 
 async def test_the_last_vendor_s_failure_is_the_run_s() -> None:
     outcome, _ = await run(ScriptedVendor([RETRIED[0]]), second(RETRIED[1]))
-    assert (outcome.status, outcome.error) == (RunStatus.FAILED, 'provider "openrouter" no')
+    assert (outcome.status, outcome.error) == (RunStatus.FAILED, 'provider "openrouter": no')
 
 
 async def test_what_one_vendor_paused_in_another_is_told_of() -> None:
@@ -296,7 +314,7 @@ async def test_what_becomes_of_a_cap_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("stop", "status"),
-    [(Stop.LENGTH, RunStatus.LENGTH), (Stop.REFUSED, RunStatus.REFUSED), (Stop.OTHER, RunStatus.DONE)],
+    [(Stop.LENGTH, RunStatus.LENGTH), (Stop.REFUSED, RunStatus.REFUSED), (Stop.OTHER, RunStatus.STOPPED)],
 )
 async def test_how_an_answer_ended_is_how_the_run_did(stop: Stop, status: RunStatus) -> None:
     outcome, _ = await run(ScriptedVendor([completion("x", stop)]))

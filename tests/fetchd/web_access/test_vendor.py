@@ -160,7 +160,7 @@ TOLD_OF_FAILURES = [
     # what it says, dialect, events or the whole answer, what was told by then
     ("a stream that breaks off", "anthropic", list(answers.message_events(ANSWER))[:-1], Usage(100, 20)),
     ("one that breaks off early", "anthropic", list(answers.message_events(ANSWER))[:3], Usage(1, 1)),
-    ("an error in a stream", "anthropic", [*answers.message_events(ANSWER)][:1] + [answers.message_error()],
+    ("an error in a stream", "anthropic", [next(answers.message_events(ANSWER)), answers.message_error()],
      Usage(1, 1)),
     ("a whole answer that is none", "anthropic", ANSWER | {"stop_reason": None}, Usage(100, 20)),
     ("a response that failed", "openai-responses",
