@@ -16,6 +16,7 @@ from proxy_addons.audit import AuditKeys, AuditLog
 from proxy_addons.policy.config_ask import AskTables
 from proxy_addons.policy.config_search import SearchConfig
 
+from .background import running
 from .extract.pool import ProcessExtractor
 from .extract.slicer import FileSlicer
 from .fetch import WebFetch
@@ -95,8 +96,7 @@ async def open_tools(
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_page_store(state_dir, max_bytes=max_bytes, tidy=tidy))
-        flushing = asyncio.create_task(store.run(log.flush))
-        stack.push_async_callback(_end, flushing)
+        await stack.enter_async_context(running(store.run(log.flush)))
         transport = await stack.enter_async_context(
             ProxiedTransport(gateway.host, gateway.port, gateway.secret, tls=gateway.tls)
         )
@@ -116,11 +116,6 @@ async def open_tools(
         )
         web_fetch = WebFetch(transport, extractor, log, offer=offer)
         yield DaemonTools(web_fetch, reader, web_search, store, index)
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 @asynccontextmanager

@@ -8,15 +8,17 @@ import logging
 import os
 import platform
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 from fetchd.app import open_audit_log, open_tools
 from fetchd.audit_keeping import AuditKeeper
+from fetchd.background import running
 from fetchd.client_files import write_client_files
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import open_tools_app
@@ -25,7 +27,7 @@ from fetchd.faces.operator import make_operator_app
 from fetchd.gateway_process import GatewayProcess, choose_gateway, start_gateway
 from fetchd.metrics.collecting import Collecting
 from fetchd.metrics.daemon import DaemonMeters
-from fetchd.observing import observe
+from fetchd.observing import Observed, observe
 from fetchd.operator_site import make_access, open_pages
 from fetchd.reloading import Reloader
 from fetchd.run_state import (
@@ -38,10 +40,13 @@ from fetchd.run_state import (
 )
 from fetchd.serving import listen_on, serving
 from fetchd.settings import LoadedConfig, load_again
+from fetchd.store import PageStore
 from fetchd.tools_tls import operator_tls, tools_tls
 from fetchd.web_access.composition import open_asker
+from proxy_addons.audit import AuditLog
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.config_addresses import is_loopback
+from proxy_addons.policy.config_values import DaemonConfig, OperatorConfig
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
 _log = logging.getLogger(__name__)
@@ -78,11 +83,9 @@ async def installation(
         stack.enter_context(own_state_dir(state_dir))
         if watching is not None:
             stack.enter_context(watching)
-        tools_socket = listen_on("tools", *config.daemon.endpoint)
-        stack.callback(tools_socket.close)
-        operator_socket = listen_on("operator", *config.operator.endpoint)
-        stack.callback(operator_socket.close)
-        tools, operator = tools_socket.getsockname()[:2], operator_socket.getsockname()[:2]
+        for_tools = stack.enter_context(closing(listen_on("tools", *config.daemon.endpoint)))
+        for_operator = stack.enter_context(closing(listen_on("operator", *config.operator.endpoint)))
+        tools, operator = for_tools.getsockname()[:2], for_operator.getsockname()[:2]
 
         secret = await asyncio.to_thread(load_or_create_secret, state_dir)
         control = await asyncio.to_thread(load_or_create_secret, state_dir, CONTROL_FILE)
@@ -92,24 +95,9 @@ async def installation(
 
         log = await stack.enter_async_context(open_audit_log(state_dir, "daemon"))
         keeper = AuditKeeper(state_dir, log, gateway.workers, config.audit)
-        stack.push_async_callback(_end, asyncio.create_task(keeper.run(), name="audit-keeper"))
+        await stack.enter_async_context(running(keeper.run(), "audit-keeper"))
 
-        state = RunState(
-            pid=os.getpid(),
-            started=_now(),
-            config=loaded.source,
-            listeners=gateway.listeners,
-            tools=tools,
-            operator=operator,
-            workers=gateway.workers,
-            ca_path=str(gateway.ca["path"]),
-            ca_expires=str(gateway.ca["expires"]),
-            config_path=str(loaded.path.absolute()) if loaded.path is not None else None,
-            tools_tls=config.daemon.listener.tls,
-            operator_tls=config.operator.tls,
-            listener_certificate=config.tls.listener_certificate,
-            **_describe_rules(config),
-        )
+        state = _describe_run(loaded, gateway, tools, operator)
         rules = CurrentRules(Rulebook(config, [port for _, port, _ in gateway.listeners]))
         reloader = Reloader(
             loaded,
@@ -118,70 +106,96 @@ async def installation(
             rules,
             partial(_note_reload, state, state_dir, keeper),
         )
-
-        hops = choose_gateway(
-            state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate
+        ground = _Ground(config, state_dir, state, gateway, log, rules, DaemonMeters())
+        store, calls = await stack.enter_async_context(_serving_tools(ground, secret, for_tools))
+        observed = observe(ground.meters, gateway, log, store, calls, state, state_dir)
+        await stack.enter_async_context(
+            _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")
         )
-        meters = DaemonMeters()
-        parts = await stack.enter_async_context(
+        await stack.enter_async_context(
+            _serving_operator(ground, control, reloader, observed, store, for_operator)
+        )
+
+        write_run_state(state_dir, state)
+        stack.callback(remove_run_state, state_dir)
+        yield Installation(gateway, state, reloader, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What the daemon's listeners stand on. config: as it was at the start; `rules` has what is in force."""
+
+    config: Config
+    state_dir: Path
+    state: RunState
+    gateway: GatewayProcess
+    log: AuditLog
+    rules: CurrentRules
+    meters: DaemonMeters
+
+
+@asynccontextmanager
+async def _serving_tools(
+    ground: _Ground, secret: str, listening: socket
+) -> AsyncIterator[tuple[PageStore, Calls]]:
+    """The tools, for agents. secret: the daemon's towards the gateway."""
+    config, state, rules, state_dir = ground.config, ground.state, ground.rules, ground.state_dir
+    hops = choose_gateway(state.listeners, state.tls, secret, state.ca_path, config.tls.listener_certificate)
+    async with AsyncExitStack() as stack:
+        tools = await stack.enter_async_context(
             open_tools(
                 hops,
-                log,
+                ground.log,
                 state_dir,
                 config.store_max_bytes,
                 lambda: rules.now.config.search,
                 extra_ca=config.tls.extra_ca,
                 asking=lambda: rules.now.config.asking,
-                meters=meters,
+                meters=ground.meters,
             )
         )
-        asker = await stack.enter_async_context(open_asker(lambda: rules.now.config, log, state_dir))
-        names = [_shown(config.daemon.endpoint.host), *config.daemon.names]
-        tools_app = await stack.enter_async_context(
-            open_tools_app(
-                parts.web_fetch,
-                rules,
-                names,
-                page_reader=parts.page_reader,
-                web_search=parts.web_search,
-                store=parts.store,
-                asker=asker,
-            )
+        asker = await stack.enter_async_context(open_asker(lambda: rules.now.config, ground.log, state_dir))
+        calls = Calls(
+            tools.web_fetch,
+            tools.page_reader,
+            tools.web_search,
+            ceiling=lambda: rules.now.config.read_max_bytes,
+        )
+        app = await stack.enter_async_context(
+            open_tools_app(calls, rules, _names(config.daemon), tools.store, asker)
         )
         context = await stack.enter_async_context(tools_tls(config, state_dir))
-        await stack.enter_async_context(serving(tools_app, tools_socket, context))
-        calls: Calls = tools_app.state.calls
-        observed = observe(
-            meters, gateway, log, parts.store, calls, gateway.listeners, tools, state.ca_expires, state_dir
-        )
-        await stack.enter_async_context(
-            _exporting(config, observed.collecting, f"{platform.node()}:{operator[1]}")
-        )
-        access = make_access(rules, state_dir, operator[1])
-        pages = await stack.enter_async_context(open_pages(access, control, rules, state_dir, parts.store))
-        operator_app = make_operator_app(
+        await stack.enter_async_context(serving(app, listening, context))
+        yield tools.store, calls
+
+
+@asynccontextmanager
+async def _serving_operator(
+    ground: _Ground, control: str, reloader: Reloader, observed: Observed, store: PageStore, listening: socket
+) -> AsyncIterator[None]:
+    """The operator's pages, metrics and health checks. control: the secret of this machine's commands."""
+    config, rules, state_dir = ground.config, ground.rules, ground.state_dir
+    access = make_access(rules, state_dir, listening.getsockname()[1])
+    metrics = MetricsPage(
+        observed.collecting,
+        access,
+        lambda: rules.now.config.operator.metrics_token_sha256,
+        exposed=not is_loopback(config.operator.endpoint.host),
+    )
+    async with AsyncExitStack() as stack:
+        pages = await stack.enter_async_context(open_pages(access, control, rules, state_dir, store))
+        app = make_operator_app(
             observed.health.check,
-            [_shown(config.operator.endpoint.host), *config.operator.names],
+            _names(config.operator),
             reload=reloader.reload,
             control_secret=control,
             access=access,
-            pages=[
-                *pages,
-                MetricsPage(
-                    observed.collecting,
-                    access,
-                    lambda: rules.now.config.operator.metrics_token_sha256,
-                    exposed=not is_loopback(config.operator.endpoint.host),
-                ).route(),
-            ],
+            pages=[*pages, metrics.route()],
             open_paths=frozenset({METRICS_PATH}),
         )
         context = await stack.enter_async_context(operator_tls(config, state_dir))
-        await stack.enter_async_context(serving(operator_app, operator_socket, context))
-
-        write_run_state(state_dir, state)
-        stack.callback(remove_run_state, state_dir)
-        yield Installation(gateway, state, reloader, bool(gateway.ca["created"]), tuple(gateway.ca["notes"]))
+        await stack.enter_async_context(serving(app, listening, context))
+        yield
 
 
 @asynccontextmanager
@@ -196,9 +210,26 @@ async def _exporting(config: Config, collecting: Collecting, instance: str) -> A
         yield
 
 
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])
+def _describe_run(
+    loaded: LoadedConfig, gateway: GatewayProcess, tools: tuple[str, int], operator: tuple[str, int]
+) -> RunState:
+    config = loaded.config
+    return RunState(
+        pid=os.getpid(),
+        started=_now(),
+        config=loaded.source,
+        listeners=gateway.listeners,
+        tools=tools,
+        operator=operator,
+        workers=gateway.workers,
+        ca_path=str(gateway.ca["path"]),
+        ca_expires=str(gateway.ca["expires"]),
+        config_path=str(loaded.path.absolute()) if loaded.path is not None else None,
+        tools_tls=config.daemon.listener.tls,
+        operator_tls=config.operator.tls,
+        listener_certificate=config.tls.listener_certificate,
+        **_describe_rules(config),
+    )
 
 
 def _note_reload(state: RunState, state_dir: Path, keeper: AuditKeeper, loaded: LoadedConfig) -> None:
@@ -229,5 +260,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _names(served: DaemonConfig | OperatorConfig) -> list[str]:
+    """By which clients may call a listener: the address it was given, and names of the configuration."""
+    host = served.endpoint.host
+    return [f"[{host}]" if ":" in host else host, *served.names]

@@ -1,19 +1,21 @@
 """The composition of what the operator watches: numbers of all parts, and whether they are well."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from proxy_addons.audit import AuditLog
 from proxy_addons.policy import metrics
+from proxy_addons.policy.config_addresses import Endpoint
 
 from .faces.calls import Calls
 from .gateway_process import reachable_host
 from .health import Health
 from .metrics.collecting import Collecting, NumberedGateway
 from .metrics.daemon import DaemonMeters
+from .run_state import RunState
 from .serving import accepts
 from .store import PageStore
 
@@ -32,14 +34,12 @@ def observe(
     log: AuditLog,
     store: PageStore,
     calls: Calls,
-    listeners: Iterable[tuple[str, int, str]],
-    tools: tuple[str, int],
-    ca_expires: str,
+    state: RunState,
     state_dir: Path,
 ) -> Observed:
-    """Have the daemon's parts counted. log: the daemon's; listeners: the gateway's, with their ports in use."""
+    """Have the daemon's parts counted. log: the daemon's."""
     log.observe(meters.take)
-    meters.watch_authority(ca_expires)
+    meters.watch_authority(state.ca_expires)
     calls.on_search = meters.searched
     watch, turns = meters.tallies.watch, calls.turns
     watch(metrics.STATE_FREE, partial(_read_free, state_dir))
@@ -48,10 +48,11 @@ def observe(
     watch(metrics.CALLS_TURNED_AWAY, lambda: turns.turned_away)
     collecting = Collecting(gateway, meters.report, lambda: log.health, log.series)
     listening: dict[str, Callable[[], bool]] = {
-        f"gateway {_shown(host, port)}": partial(accepts, reachable_host(host), port)
-        for host, port, _ in listeners
+        f"gateway {Endpoint(host, port)}": partial(accepts, reachable_host(host), port)
+        for host, port, _ in state.listeners
     }
-    listening[f"tools {_shown(*tools)}"] = partial(accepts, reachable_host(tools[0]), tools[1])
+    host, port = state.tools
+    listening[f"tools {Endpoint(host, port)}"] = partial(accepts, reachable_host(host), port)
     return Observed(collecting, Health(collecting, listening, store.records.usage))
 
 
@@ -62,7 +63,3 @@ def _read_free(directory: Path) -> float:
     except OSError:
         return 0
     return found.f_bavail * found.f_frsize
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

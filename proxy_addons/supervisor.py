@@ -49,6 +49,7 @@ from proxy_addons.gateway import DAYS_FILE, count_workers, find_nameservers
 from proxy_addons.gateway_spec import GatewaySpec, SupervisorError, parse_gateway_spec
 from proxy_addons.line_input import LineInput
 from proxy_addons.policy.config import Config, ConfigError, parse_config
+from proxy_addons.policy.config_addresses import Endpoint
 from proxy_addons.policy.config_checks import find_fixed
 from proxy_addons.running_worker import LINE_BYTES, RunningWorker
 from proxy_addons.worker_numbers import REPORT_ORDER, Numbers
@@ -228,7 +229,7 @@ class Supervisor:
             bind_listening_socket(host, port, shared=False).close()
             held: socket = self._stack.enter_context(bind_listening_socket(host, port, shared=True))
         except OSError as error:
-            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            shown = str(Endpoint(host, port))
             reason = "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
             raise SupervisorError(f"address {shown}: {reason}", in_use=shown) from error
         return host, held.getsockname()[1], profile

@@ -30,9 +30,7 @@ from starlette.types import ASGIApp
 
 from fetchd.core.caller import Caller
 from fetchd.core.tool_definitions import PAGE_READ, WEB_FETCH, WEB_SEARCH
-from fetchd.fetch import WebFetch
-from fetchd.page_read import PageReader
-from fetchd.search.searching import SearchResult, WebSearch
+from fetchd.search.searching import SearchResult
 from fetchd.search.way import FIELD, read_way
 from fetchd.store import PageStore
 from fetchd.web_access.asking import Asker
@@ -41,8 +39,6 @@ from proxy_addons.policy.rulebook import CurrentRules
 from .ask_http import make_ask_route
 from .blob_http import make_blob_route
 from .calls import (
-    MAX_CALLS,
-    MAX_WAITING,
     RETRY_SECONDS,
     BusyError,
     Calls,
@@ -71,31 +67,18 @@ _SENT_AT_ONCE: Final = 256 << 10
 
 @asynccontextmanager
 async def open_tools_app(
-    web_fetch: WebFetch,
+    calls: Calls,
     rules: CurrentRules,
     hosts: Iterable[str] = (),
-    *,
-    page_reader: PageReader | None = None,
-    web_search: WebSearch | None = None,
     store: PageStore | None = None,
     asker: Asker | None = None,
-    max_calls: int = MAX_CALLS,
-    max_waiting: int = MAX_WAITING,
 ) -> AsyncIterator[Starlette]:
-    """The tools listener whole: the HTTP API, and MCP at `/mcp`, which share one bound on calls.
+    """The tools listener whole: the HTTP API, and MCP at `/mcp`, which share `calls`.
 
     rules: tell callers apart. hosts: see BrowserGuard.
     """
     from .mcp_http import open_mcp
 
-    calls = Calls(
-        web_fetch,
-        page_reader,
-        web_search,
-        ceiling=lambda: rules.now.config.read_max_bytes,
-        max_calls=max_calls,
-        max_waiting=max_waiting,
-    )
     async with open_mcp(calls) as mcp:
         yield make_app(calls, rules, hosts, mcp, store, asker)
 
@@ -129,7 +112,7 @@ def make_app(
     def needs_token() -> bool:
         return not rules.now.tools.anonymous
 
-    app = Starlette(
+    return Starlette(
         routes=routes,
         middleware=[
             Middleware(BrowserGuard, hosts=tuple(hosts), needs_token=needs_token),
@@ -137,8 +120,6 @@ def make_app(
         ],
         exception_handlers={HTTPException: _http_error, Exception: _fault},
     )
-    app.state.calls = calls
-    return app
 
 
 class _Tools:

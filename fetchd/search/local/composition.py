@@ -1,6 +1,5 @@
 """The local index of an installation, put together: texts, indexes, feeder, provider."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fetchd.background import running
 from fetchd.errors import StoreError
 from fetchd.offered_pages import FetchedPage
 from fetchd.store.page_texts import PageTexts, TextLimits
@@ -58,12 +58,10 @@ async def open_local_index(
         feeder = PageFeeder(
             texts, slicer, wanted=lambda: config().index, follow=indexes.follow if serve else None
         )
-        feeding = asyncio.create_task(feeder.run())
-        stack.push_async_callback(_end, feeding)
+        await stack.enter_async_context(running(feeder.run()))
         stack.push_async_callback(feeder.drain, DRAIN_SECONDS)
         if serve:
-            following = asyncio.create_task(indexes.run())
-            stack.push_async_callback(_end, following)
+            await stack.enter_async_context(running(indexes.run()))
         yield LocalIndex(LocalProvider(indexes, config, feeder.note_use), feeder, indexes, texts)
 
 
@@ -80,8 +78,3 @@ async def open_offering(
             yield lambda _page: None
         else:
             yield index.feeder.offer
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])
