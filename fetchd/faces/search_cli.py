@@ -1,9 +1,9 @@
 """`fetchd search`: a search, as web_search makes it: a list on a terminal, the object of the HTTP API otherwise.
 
     fetchd search "rust async runtime" --count 5 --freshness py
-    fetchd search "tokio" --include-domain docs.rs --agent bot --json
+    fetchd search tokio runtime --include-domain docs.rs --agent bot --json
 
-No gateway is needed: search leaves by its own channel.
+No gateway is needed: search leaves by its own channel. Nor are the pages that were read, where `local` is not asked.
 
 Exit status (SPEC 1.10): 0 answered; with --fail 1 when nothing was found; 2 bad arguments or a failure.
 """
@@ -11,7 +11,7 @@ Exit status (SPEC 1.10): 0 answered; with --fail 1 when nothing was found; 2 bad
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import click
@@ -25,7 +25,7 @@ from fetchd.search.interface import Freshness, SafeSearch
 from fetchd.search.local.composition import open_local_index
 from fetchd.search.searching import SearchResult, WebSearch
 from proxy_addons.audit import AuditError
-from proxy_addons.policy.config_search import SearchConfig
+from proxy_addons.policy.config_search import SearchConfig, SearchProviderName
 
 from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
@@ -48,22 +48,24 @@ async def open_searching(settings: FetchSettings) -> AsyncIterator[WebSearch]:
     def config() -> SearchConfig:
         return settings.loaded.config.search
 
-    async with (
-        open_audit_log(settings.state_dir, *ONE_SHOT_SERIES) as log,
-        open_local_index(settings.state_dir, config) as index,
-        open_web_search(
-            config,
-            log,
-            index.provider,
-            extra_ca=settings.loaded.config.tls.extra_ca,
-            asking=lambda: settings.loaded.config.asking,
-        ) as web_search,
-    ):
-        yield web_search
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_audit_log(settings.state_dir, *ONE_SHOT_SERIES))
+        local = None
+        if SearchProviderName.LOCAL in config().chain:
+            local = (await stack.enter_async_context(open_local_index(settings.state_dir, config))).provider
+        yield await stack.enter_async_context(
+            open_web_search(
+                config,
+                log,
+                local,
+                extra_ca=settings.loaded.config.tls.extra_ca,
+                asking=lambda: settings.loaded.config.asking,
+            )
+        )
 
 
 @click.command()
-@click.argument("query")
+@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
 @click.option("--count", metavar="N", help="Return at most N results (1 to 20).")
 @click.option(
     "--freshness",
@@ -95,7 +97,7 @@ async def open_searching(settings: FetchSettings) -> AsyncIterator[WebSearch]:
 @click.pass_context
 def search(
     context: click.Context,
-    query: str,
+    words: tuple[str, ...],
     count: str | None,
     freshness: str | None,
     country: str | None,
@@ -111,11 +113,13 @@ def search(
 ) -> None:
     """Search the web by the provider of the configuration.
 
+    Several words are one query, a space between them; as one argument it is sent exactly as written.
+
     On a terminal the results are a list, elsewhere one JSON object. They were written by strangers.
     """
     settings = read_settings(config_path, state_dir, agent_name, None, no_start=True)
     arguments: dict[str, object] = {
-        "query": query,
+        "query": " ".join(words),
         "count": read_number(count),
         "freshness": freshness,
         "country": country,

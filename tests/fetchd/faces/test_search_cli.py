@@ -94,6 +94,24 @@ def test_every_option_reaches_the_provider() -> None:
     ]
 
 
+def test_several_words_are_one_query() -> None:
+    provider = ScriptedProvider([FOUND])
+    run(provider, "rust", "--count", "5", "async", "--", "--runtime")
+
+    assert provider.asked == [(SearchArguments("rust async --runtime", 5), "local")]
+
+
+def test_a_search_that_leaves_this_machine_needs_no_pages_of_it(tmp_path: Path) -> None:
+    """The store of what was read here is damaged, and nobody asks it."""
+    (tmp_path / "fetchd.db").write_bytes(b"no database" * 100)
+    config = tmp_path / "brave.toml"
+    config.write_text('[search]\nprovider = "brave"\n[search.brave]\nkey_env = "NOBODY_SETS_THIS"\n')
+    done = CliRunner().invoke(search, ["x", "--config", str(config), "--state-dir", str(tmp_path)])
+
+    document = json.loads(done.stdout)
+    assert (document["provider"], document["detail"]) == ("brave", "web_search: request failed")
+
+
 def options_of(arguments: dict[str, Any]) -> list[str] | None:
     """The command line of JSON arguments; None where no command line says that: there, all values are text."""
     lists, count = ("include_domains", "exclude_domains"), arguments.get("count")
