@@ -124,11 +124,6 @@ class ReadChain:
         self._retries = 0
 
     @property
-    def retries(self) -> int:
-        """Tries beyond the first of each hop."""
-        return self._retries
-
-    @property
     def _allowlist(self) -> tuple[HostPattern, ...] | None:
         return self._caller.profile.allowlist
 

@@ -133,10 +133,6 @@ class Dialer:
             raise DialRefusedError(_internal(judged.host), _timed(judged, started)) from error
         return sock, replace(_timed(judged, started), dialled=dialled)
 
-    async def dial(self, host: str, port: int, profile: Profile) -> tuple[socket.socket, DialReport]:
-        """Judge and connect. Raises as `connect` does."""
-        return await self.connect(await self.judge(host, port, profile), profile)
-
     async def _look_up(self, host: str, port: int, profile: Profile) -> list[Answer]:
         """Both answers, A first. A type that did not come in time counts as failed."""
         loop = asyncio.get_running_loop()

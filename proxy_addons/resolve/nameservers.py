@@ -1,27 +1,20 @@
 """Which nameservers are asked: those of the configuration, else the system's resolv.conf.
 
-Written form: `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53`, `[2001:db8::53]:5353`, `fe80::1%eth0`.
 Of resolv.conf only `nameserver` lines are read: search domains, ndots and the rest have no effect (SPEC 1.2).
 """
 
-import re
 import socket
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from proxy_addons.policy.config_addresses import MAX_NAMESERVERS
+
 RESOLV_CONF = Path("/etc/resolv.conf")
 DNS_PORT = 53
-MAX_NAMESERVERS = 3
-"""As resolv.conf(5) MAXNS: more would only lengthen a failure."""
-
-_WRITTEN = re.compile(
-    r"(?:\[(?P<v6>[^\]]*:[^\]]*)\]|(?P<v4>[0-9.]+))(?::(?P<port>[0-9]{1,5}))?|(?P<bare>.*:.*)"
-)
 
 
 class NameserverError(ValueError):
-    """A nameserver is not written as it must be, or none is known; the text says what to write."""
+    """No nameserver is known; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +38,6 @@ class Nameserver:
 
     def __str__(self) -> str:
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
-
-
-def parse_nameserver(text: str) -> Nameserver:
-    """Read one nameserver; raises NameserverError."""
-    match = _WRITTEN.fullmatch(text)
-    if match is not None:
-        server = Nameserver(match["v6"] or match["v4"] or match["bare"], int(match["port"] or DNS_PORT))
-        if _is_numeric(server) and 0 < server.port < 65536:
-            return server
-    raise NameserverError(
-        f"nameserver {text!r} is not an address with an optional port; write 192.0.2.53, 192.0.2.53:5353,"
-        " 2001:db8::53 or [2001:db8::53]:5353"
-    )
-
-
-def parse_nameservers(texts: Iterable[str]) -> tuple[Nameserver, ...]:
-    """Read a configured list, in order; raises NameserverError, also for a list of none or too many."""
-    servers = tuple(parse_nameserver(text) for text in texts)
-    if not 0 < len(servers) <= MAX_NAMESERVERS:
-        raise NameserverError(f"{len(servers)} nameservers; write 1 to {MAX_NAMESERVERS}")
-    return servers
 
 
 def load_system_nameservers(path: Path = RESOLV_CONF) -> tuple[Nameserver, ...]:

@@ -39,6 +39,7 @@ from tests.kit.dns import (
 from tests.kit.listener import CountingListener
 from tests.kit.ports import free_port
 from tests.kit.sync import Gate
+from tests.proxy_addons.dialling import judge_and_connect
 
 A, AAAA = RecordType.A, RecordType.AAAA
 HOST = "a.example"
@@ -260,12 +261,12 @@ class TestFlips:
         good, bad = pair
         server.script("flip.example", "A", Addresses(good.host), Addresses(bad.host))
         limits = profile("127.0.0.10/32")
-        sock, report = await dialer.dial("flip.example", good.port, limits)
+        sock, report = await judge_and_connect(dialer, "flip.example", good.port, limits)
         with sock:
             assert (sock.getpeername(), report.dialled) == ((good.host, good.port), good.host)
         assert (server.count("flip.example", "A"), server.count("flip.example", "AAAA")) == (1, 1)
         with pytest.raises(DialRefusedError, match=r"host flip\.example has no allowed address"):
-            await dialer.dial("flip.example", good.port, limits)
+            await judge_and_connect(dialer, "flip.example", good.port, limits)
         assert (server.count("flip.example", "A"), server.count("flip.example", "AAAA")) == (2, 2)
         assert (good.accepts, bad.accepts) == (1, 0)
 
@@ -275,7 +276,7 @@ class TestFlips:
         good, bad = pair
         server.script("flip.example", "A", Addresses(bad.host), Addresses(good.host))
         with pytest.raises(DialRefusedError):
-            await dialer.dial("flip.example", good.port, profile("127.0.0.10/32"))
+            await judge_and_connect(dialer, "flip.example", good.port, profile("127.0.0.10/32"))
         assert (good.accepts, bad.accepts, server.count()) == (0, 0, 2)
 
     @pytest.mark.parametrize("swapped", [False, True], ids=["allowed first", "blocked first"])
@@ -291,12 +292,12 @@ class TestFlips:
         with CountingListener("127.0.0.11", port) as bad, CountingListener("::1", port) as bad_v6:
             if alive:
                 with CountingListener("127.0.0.10", port) as good:
-                    sock, _ = await dialer.dial(HOST, port, profile("127.0.0.10/32"))
+                    sock, _ = await judge_and_connect(dialer, HOST, port, profile("127.0.0.10/32"))
                     sock.close()
                     assert good.accepts == 1
             else:
                 with pytest.raises(DialRefusedError) as error:
-                    await dialer.dial(HOST, port, profile("127.0.0.10/32"))
+                    await judge_and_connect(dialer, HOST, port, profile("127.0.0.10/32"))
                 assert error.value.verdict.rule is Rule.UPSTREAM
             assert (bad.accepts, bad_v6.accepts) == (0, 0)
 
@@ -319,7 +320,7 @@ class TestOwnAddresses:
             with pytest.raises(DialRefusedError):
                 await dialer.connect(judged, limits)
             server.host_addresses("twin.example", "127.0.0.1")
-            sock, _ = await dialer.dial("twin.example", other.port, limits)
+            sock, _ = await judge_and_connect(dialer, "twin.example", other.port, limits)
             sock.close()
             assert (ours.accepts, other.accepts) == (0, 1)
 
@@ -329,7 +330,7 @@ class TestOwnAddresses:
         with CountingListener("127.0.0.10", port) as ours, CountingListener("127.0.0.11", port) as other:
             own = OwnAddresses([Listener(ours.host, port)])
             dialer = Dialer(DnsClient([Nameserver(server.host, server.port)]), own)
-            sock, report = await dialer.dial(HOST, port, profile("127.0.0.0/8"))
+            sock, report = await judge_and_connect(dialer, HOST, port, profile("127.0.0.0/8"))
             sock.close()
             assert (report.dialled, report.dropped) == ("127.0.0.11", (("127.0.0.10", "own address"),))
             assert (ours.accepts, other.accepts) == (0, 1)

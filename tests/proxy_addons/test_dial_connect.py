@@ -28,6 +28,7 @@ from proxy_addons.resolve.nameservers import Nameserver
 from tests.kit.dns import Addresses, Drop, ScriptedDns
 from tests.kit.listener import BlackHole, CountingListener
 from tests.kit.ports import free_port
+from tests.proxy_addons.dialling import judge_and_connect
 
 HOST = "a.example"
 LOOPBACK = tuple(AddressException(ANY_HOST, IPNetwork(network)) for network in ("127.0.0.0/8", "::1/128"))
@@ -78,7 +79,7 @@ async def test_from_name_to_socket(server: ScriptedDns) -> None:
     with CountingListener("127.0.0.10") as listener:
         server.host_addresses(HOST, listener.host)
         subject = Dialer(DnsClient([Nameserver(server.host, server.port)]), OwnAddresses())
-        sock, report = await subject.dial(HOST, listener.port, PATIENT)
+        sock, report = await judge_and_connect(subject, HOST, listener.port, PATIENT)
         with sock:
             assert sock.getpeername() == (listener.host, listener.port)
             assert sock.getblocking() is False
@@ -155,7 +156,7 @@ class TestNoConnection:
             server.script(HOST, "A", Drop(), Addresses(listener.host))
             client = DnsClient([Nameserver(server.host, server.port)], 60.0, first_wait=0.6)
             limits = Profile("p", exceptions=LOOPBACK, lookup_timeout=60.0, connect_timeout=0.5)
-            sock, _ = await Dialer(client, OwnAddresses()).dial(HOST, listener.port, limits)
+            sock, _ = await judge_and_connect(Dialer(client, OwnAddresses()), HOST, listener.port, limits)
             sock.close()
             assert (listener.accepts, server.count(HOST, "A")) == (1, 2)
 
@@ -249,7 +250,9 @@ async def test_many_dials_at_once_keep_to_themselves(server: ScriptedDns) -> Non
         names = [f"n{number}.example" for number in range(40)]
         for name in names:
             server.host_addresses(name, listener.host)
-        results = await asyncio.gather(*(subject.dial(name, listener.port, PATIENT) for name in names))
+        results = await asyncio.gather(
+            *(judge_and_connect(subject, name, listener.port, PATIENT) for name in names)
+        )
         for sock, _ in results:
             sock.close()
         assert listener.accepts == 40
