@@ -52,6 +52,7 @@ from proxy_addons.engine.listener import Listener, bind_listening_socket
 from proxy_addons.engine.loop import EgressLoop
 from proxy_addons.engine.next_layer import NextLayer
 from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit
+from proxy_addons.engine.revoking import end_revoked
 from proxy_addons.engine.tls import GateTls
 from proxy_addons.line_input import LineInput
 from proxy_addons.meters import Meters
@@ -177,10 +178,11 @@ class Gateway:
             self._ledger.close()
 
     def replace_rules(self, rulebook: Rulebook) -> None:
-        """From here on every request is judged by `rulebook`; those under way go on under theirs."""
+        """From here on every request is judged by `rulebook`. What is under way goes on, where its agent does."""
         with suppress(AuditUnavailableError):  # then nothing is let through in any case
             self._audit.event(None, "reload", "the rules were replaced")
-        self.rules.now = rulebook
+        before, self.rules.now = self.rules.now, rulebook
+        end_revoked(self.sessions.all(), before, rulebook)
         self.on_rules(rulebook.config)
 
     def prepare_rules(self, config: Config) -> Rulebook:

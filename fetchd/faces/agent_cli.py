@@ -131,7 +131,7 @@ def set_profile(name: str, profile_name: str, state_dir: Path | None, config_pat
 @state_dir_option
 @config_option
 def revoke(name: str, state_dir: Path | None, config_path: Path | None) -> None:
-    """Remove agent NAME; its token ends with its next request."""
+    """Remove agent NAME; its token, and what is under way for it, end at once."""
     with _editing(state_dir, config_path) as edit:
         edit.find(name)
         without = edit.stored.without(name)

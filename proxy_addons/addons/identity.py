@@ -4,7 +4,7 @@
     Proxy-Authorization: Fetchd-Daemon {secret}                 the daemon, which names agent, profile, fetch and hop
                                                                 in Fetchd-* fields; from anyone else those are dropped
 
-What names nobody known is 407. Judged per request, by the rules in force: a revoked token ends with the next one.
+What names nobody known is 407. Judged per request, by the rules in force; `engine.revoking` ends what is under way.
 """
 
 import asyncio

@@ -13,6 +13,8 @@ import socket
 import struct
 from collections import Counter, deque
 from collections.abc import Awaitable
+from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from mitmproxy import http
@@ -20,6 +22,7 @@ from mitmproxy.connection import Connection, ConnectionState, Server
 from mitmproxy.proxy import commands, events, layer, mode_specs, server
 from mitmproxy.proxy.layers import modes
 
+from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.engine.deadline import Deadline
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.hops import Entry, Origin, Pipe, Recorder, Session
@@ -60,7 +63,7 @@ class GateHandler(LeanHandler):
         self._client_writer = writer
         self._dispatcher = cast(Dispatcher, master.addons)
         self._waiting_for: Counter[Connection] = Counter()
-        self._deadline = Deadline(asyncio.get_running_loop(), self._end_late)
+        self._deadline = Deadline(asyncio.get_running_loop(), partial(self.end, "client-timeout"))
         self._dead = False
         self._unsent: dict[Connection, list[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,6 +82,14 @@ class GateHandler(LeanHandler):
                 self._close_client(why)
             else:
                 self._drop(connection, why)
+
+    def end(self, name: str, why: str) -> None:
+        """As `abort`, with an event `name` in the log, but where it has ended already."""
+        if self._dead:
+            return
+        with suppress(AuditUnavailableError):  # to end it needs no line
+            self.session.recorder.event(self.session, name, why)
+        self.abort(why)
 
     def reset_client(self) -> None:
         """End the client connection by a reset, where a close would look like the end of an answer."""
@@ -127,12 +138,6 @@ class GateHandler(LeanHandler):
         """Close the client now, to make room."""
         self.abort("made room for another client")
         self._client_writer.transport.abort()
-
-    def _end_late(self, why: str) -> None:
-        try:
-            self.session.recorder.event(self.session, "client-timeout", why)
-        finally:
-            self.abort(why)
 
     def _end_idle(self) -> None:
         if self.client in self.transports:

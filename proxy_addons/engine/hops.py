@@ -5,6 +5,7 @@ judged about them is a frozen `Verdict`.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,6 +76,9 @@ class ConnectionControl(Protocol):
     def abort(self, why: str) -> None:
         """Drop the client and its origins now."""
 
+    def end(self, name: str, why: str) -> None:
+        """As `abort`, with an event `name` in the log, but where it has ended already."""
+
     def reset_client(self) -> None:
         """End the client connection by a reset, where a close would look like the end of an answer."""
 
@@ -97,6 +101,15 @@ class ConnectionControl(Protocol):
         """The client has said what it was asked for."""
 
 
+class Stoppable(Protocol):
+    """A request or a WebSocket that is under way."""
+
+    hop: "Hop"
+
+    def stop(self, verdict: Verdict) -> None:
+        """Refuse it where it stands: from here on nothing of it passes, and its client is told or cut at once."""
+
+
 class HttpLayerView(Protocol):
     """An HTTP layer, as back-pressure and the protocol connections below it see it."""
 
@@ -113,6 +126,9 @@ class HttpLayerView(Protocol):
 
     def open_streams(self) -> int:
         """Requests that are under way, or not yet let go."""
+
+    def under_way(self) -> Sequence[Stoppable]:
+        """Requests that are under way, and WebSockets."""
 
     def is_waiting(self, stream_id: int) -> bool:
         """Whether a stream waits for an addon and holds what comes for it."""

@@ -28,7 +28,7 @@ from proxy_addons.engine.hops import Hop, Origin, Session
 from proxy_addons.engine.http1 import GateHttp1Client, GateHttp1Server
 from proxy_addons.engine.http2 import GateHttp2Client, StreamGoesOn
 from proxy_addons.engine.reuse import peer_is_allowed
-from proxy_addons.engine.stream import GateStream, HopTimeUp
+from proxy_addons.engine.stream import GateStream, HopStopped
 
 
 class GateHttpLayer(HttpLayer):
@@ -54,6 +54,11 @@ class GateHttpLayer(HttpLayer):
     def open_streams(self) -> int:
         """Requests that are under way, or not yet let go."""
         return len(self.streams)
+
+    def under_way(self) -> list[GateStream]:
+        """Requests that are under way, and WebSockets; not a CONNECT, inside which another layer has its own."""
+        streams = [stream for stream in self.streams.values() if isinstance(stream, GateStream)]
+        return [stream for stream in streams if stream.has_begun and stream.hop.method != "CONNECT"]
 
     def is_waiting(self, stream_id: int) -> bool:
         """Whether a stream waits for an addon and holds what comes for it."""
@@ -124,7 +129,7 @@ class GateHttpLayer(HttpLayer):
             yield from self.event_to_child(child, hook)
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if isinstance(event, HopTimeUp):
+        if isinstance(event, HopStopped):
             if self.streams.get(event.stream.stream_id) is event.stream:
                 yield from self.event_to_child(event.stream, event)
             else:  # the HTTP layer inside a tunnel is a child of the CONNECT's stream

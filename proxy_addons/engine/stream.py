@@ -45,8 +45,8 @@ from proxy_addons.engine.reuse import GetJudgedConnection
 from proxy_addons.policy.verdicts import Verdict
 
 
-class HopTimeUp(events.Event):
-    """A hop's whole time is spent; addressed to its stream."""
+class HopStopped(events.Event):
+    """A hop ends from outside: its whole time is spent, or it was refused under way. Addressed to its stream."""
 
     def __init__(self, stream: "GateStream") -> None:
         self.stream = stream
@@ -76,6 +76,11 @@ class GateStream(HttpStream):
         self._request_ended = False
         self._owed_by_client, self._owed_by_origin = OwedBody(), OwedBody()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its head is here, and so the hop."""
+        return hasattr(self, "hop")
+
     # --- requests ------------------------------------------------------------------------------------------------
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
@@ -89,8 +94,8 @@ class GateStream(HttpStream):
             state = self.client_state if kind in _OF_REQUEST else self.server_state
             steps: layer.CommandGenerator[None] = state(event)
             return steps
-        if isinstance(event, HopTimeUp):
-            return self._time_up()
+        if isinstance(event, HopStopped):
+            return self._stopped()
         if isinstance(event, (RequestTrailers, ResponseTrailers)):
             return _nothing()  # N3
         other: layer.CommandGenerator[None] = super()._handle_event(event)
@@ -153,16 +158,16 @@ class GateStream(HttpStream):
     def _start_timer(self) -> None:
         """Once the hooks have chosen the profile, and with it the time limit."""
         if self._timer is None and self.hop.method != "CONNECT":
-            self._timer = asyncio.get_running_loop().call_at(self.hop.deadline, self._later, HopTimeUp(self))
+            self._timer = asyncio.get_running_loop().call_at(self.hop.deadline, self._later, HopStopped(self))
 
     def let_go(self) -> None:
         """The stream is gone: its time is not measured any more, its place is free."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        hop: Hop | None = getattr(self, "hop", None)
-        if hop is None:
+        if not self.has_begun:
             return
+        hop = self.hop
         if hop.spending is not None:
             hop.spending.release()
         if hop.call is not None and hop.call.kept is not None:
@@ -291,9 +296,9 @@ class GateStream(HttpStream):
         return self.child_layer if ready else None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """After a CONNECT or a 101 events go to the child, but for our own time limit."""
-        if isinstance(event, HopTimeUp) and event.stream is self:
-            yield from self._time_up()
+        """After a CONNECT or a 101 events go to the child, but for what we stop ourselves."""
+        if isinstance(event, HopStopped) and event.stream is self:
+            yield from self._stopped()
         else:
             yield from super().passthrough(event)
 
@@ -327,14 +332,20 @@ class GateStream(HttpStream):
         else:
             yield from super().handle_protocol_error(event)
 
-    def _time_up(self) -> layer.CommandGenerator[None]:
+    def stop(self, verdict: Verdict) -> None:
+        """Implements `hops.Stoppable`."""
+        self.hop.refuse(verdict)
+        self._later(HopStopped(self))
+
+    def _stopped(self) -> layer.CommandGenerator[None]:
+        """Where nobody has refused the hop before, its time is up."""
         done = self.client_state == self.state_done and self.server_state == self.state_done
         if self.client_state == self.state_errored or (done and self.child_layer is None):
             return
         self.hop.refuse(time_is_up(self.hop))
         if self.child_layer is not None:  # an upgraded connection: nothing is left to answer on
-            self._session.recorder.closed(self.hop, "timed out")
-            self._session.control.abort("time limit of an upgraded connection")
+            self._session.recorder.closed(self.hop)
+            self._session.control.abort("an upgraded connection was stopped")
             return
         yield from self._answer()
 

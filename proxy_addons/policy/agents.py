@@ -3,7 +3,7 @@
     1 a token    2 the agent of the listener    3 the agent of the source range    4 anonymous, where that is allowed
 
 The first that applies decides. A token that is nobody's is refused and never passed over: what follows is for
-requests that name nobody. Decided anew for each request, so a revoked token ends with the next one.
+requests that name nobody. Decided anew for each request; what is under way is ended by `engine.revoking`.
 """
 
 import base64

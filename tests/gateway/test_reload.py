@@ -17,7 +17,7 @@ from proxy_addons.policy.config import parse_config
 from tests.gateway.expect import contacts, forget
 from tests.gateway.footprint import processes_of
 from tests.gateway.kept import KeptClient
-from tests.gateway.paths import Ask, Entry, send
+from tests.gateway.paths import ABSOLUTE, Ask, Entry, send
 from tests.gateway.test_identity import basic
 from tests.kit import replies
 from tests.kit.client import Response
@@ -109,9 +109,9 @@ def test_rules_that_are_the_same_keep_their_connections(world: World) -> None:
         assert contacts(world).connects == 1
 
 
-@pytest.mark.parametrize("entry", KEPT)
-def test_a_revoked_token_ends_with_the_next_request(world: World, entry: Entry) -> None:
-    """In a tunnel too, whose CONNECT it opened; and another agent's connections go on."""
+@pytest.mark.parametrize("entry", [entry for entry in KEPT if entry in ABSOLUTE])
+def test_a_connection_that_is_no_tunnel_says_that_its_token_was_revoked(world: World, entry: Entry) -> None:
+    """Each request on it may be another agent's. What was under way, and tunnels: test_revoking.py."""
     take(world, with_agent(world))
     with KeptClient(world, entry, listener=0, credentials=[ALICE]) as client:
         assert client.get(client.url("/")).status == 200
@@ -122,7 +122,7 @@ def test_a_revoked_token_ends_with_the_next_request(world: World, entry: Entry) 
 
 def test_the_first_agent_closes_the_door_to_the_nameless(world: World) -> None:
     """Else an agent would lose its profile by leaving out its token."""
-    with KeptClient(world, Entry.CONNECT_H1, listener=0) as client:
+    with KeptClient(world, Entry.ABSOLUTE_HTTPS, listener=0) as client:
         assert client.get(client.url("/")).status == 200
         take(world, with_agent(world))
         assert client.get(client.url("/")).status == 407

@@ -29,6 +29,9 @@ class NotedControl:
     def abort(self, why: str) -> None:
         self.done.append(f"abort: {why}")
 
+    def end(self, name: str, why: str) -> None:
+        self.done.append(f"end: {name}, {why}")
+
     def reset_client(self) -> None:
         self.done.append("reset client")
 
