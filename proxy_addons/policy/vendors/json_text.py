@@ -53,8 +53,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A whole JSON text and its value. members: those of the root, where that is an object."""
+    """A whole JSON text and its value. data: it in UTF-8. members: those of the root, where that is an object."""
 
+    data: bytes
     text: str
     value: Any
     members: tuple[Member, ...] = ()
@@ -71,7 +72,7 @@ def read_json(data: bytes) -> JsonText:
     if text.startswith("\ufeff"):
         raise JsonTextError("it begins with a byte order mark")
     try:
-        found, end = _read_root(text, _skip(text, 0))
+        found, end = _read_root(data, text, _skip(text, 0))
     except JsonTextError:
         raise
     except RecursionError:
@@ -83,11 +84,11 @@ def read_json(data: bytes) -> JsonText:
     return found
 
 
-def _read_root(text: str, at: int) -> tuple[JsonText, int]:
+def _read_root(data: bytes, text: str, at: int) -> tuple[JsonText, int]:
     """An object is read member by member: so where they stand is known without a second reading."""
     if text[at : at + 1] != "{":
         value, end = _DECODER.raw_decode(text, at)
-        return JsonText(text, value), end
+        return JsonText(data, text, value), end
     pairs: list[tuple[str, Any]] = []
     members: list[Member] = []
     at = _skip(text, at + 1)
@@ -109,14 +110,14 @@ def _read_root(text: str, at: int) -> tuple[JsonText, int]:
             if text[at : at + 1] != ",":
                 raise JsonTextError("it is not JSON")
             at = _skip(text, at + 1)
-    return JsonText(text, _pairs(pairs), tuple(members)), at + 1
+    return JsonText(data, text, _pairs(pairs), tuple(members)), at + 1
 
 
-def has_too_many_parts(data: bytes) -> bool:
+def has_too_many_parts(data: bytes | bytearray) -> bool:
     """Whether a JSON text may come to more objects, lists and values than it pays to parse."""
-    if len(data) <= MAX_CONTAINERS:
-        return False
-    return data.count(b"{") + data.count(b"[") > MAX_CONTAINERS or data.count(b",") > MAX_PARTS
+    return (len(data) > MAX_CONTAINERS and data.count(b"{") + data.count(b"[") > MAX_CONTAINERS) or (
+        len(data) > MAX_PARTS and data.count(b",") > MAX_PARTS
+    )
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -222,12 +223,17 @@ def change_text(json_text: JsonText, root: Changes, elements: Mapping[tuple[str,
     if added:
         behind = json_text.members[0].name_start  # what is changed stands in a member, so there is one
         edits.append((behind, behind, added))
-    return _apply(text, edits).encode("utf-8")
+    return _apply(json_text, edits)
 
 
-def _apply(text: str, edits: list[tuple[int, int, str]]) -> str:
-    parts, done = [], 0
-    for start, end, new in sorted(edits):
-        parts += [text[done:start], new]
+def _apply(json_text: JsonText, edits: list[tuple[int, int, str]]) -> bytes:
+    """What stays is copied once where it is ASCII: a fresh page of memory costs more than reading what it holds."""
+    text, data = json_text.text, memoryview(json_text.data)
+    in_place = text.isascii()
+    parts: list[bytes | memoryview] = []
+    done = 0
+    for start, end, new in [*sorted(edits), (len(text), len(text), "")]:
+        kept = data[done:start] if in_place else text[done:start].encode()
+        parts += [kept, new.encode()]
         done = end
-    return "".join([*parts, text[done:]])
+    return b"".join(parts)
