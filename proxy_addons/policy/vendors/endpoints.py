@@ -95,6 +95,8 @@ INSPECTED_ASIDE: Mapping[Vendor, tuple[tuple[str, BodyKind], ...]] = MappingProx
         Vendor.OPENAI: (
             ("responses/input_tokens", BodyKind.RESPONSES),
             ("responses/compact", BodyKind.RESPONSES),
+            ("conversations", BodyKind.RESPONSES),
+            ("conversations/{id}/items", BodyKind.RESPONSES),
             ("moderations", BodyKind.CONTENT),
         ),
         Vendor.OPENROUTER: (
@@ -104,8 +106,8 @@ INSPECTED_ASIDE: Mapping[Vendor, tuple[tuple[str, BodyKind], ...]] = MappingProx
         ),
     }
 )
-"""The same of what runs no tool. The vendor still fetches the pictures it counts or judges, and asks an MCP server
-for its tools to count them."""
+"""The same of what runs no tool. The vendor still fetches the pictures it counts or judges, asks an MCP server for
+its tools to count them, and keeps tools that are said to be part of a conversation."""
 
 HARMLESS: Mapping[Vendor, frozenset[str]] = MappingProxyType(
     {
@@ -158,16 +160,18 @@ def find_endpoint(vendor: Vendor, method: str, target: Target, *, diverted: bool
         return Endpoint(vendor, Handling.CLOSED)
     for runs, table in ((True, INSPECTED), (False, INSPECTED_ASIDE)):
         for tail, kind in table[vendor]:
-            wanted = tail.split("/")
-            if segments[-len(wanted) :] == wanted:
+            if _fits(tail, segments[-len(tail.split("/")) :]):
                 return Endpoint(vendor, Handling.INSPECTED, kind, runs)
-    for whole in HARMLESS[vendor]:
-        wanted = whole.split("/")
-        if len(wanted) == len(segments) and all(
-            one in (_ID, segment) for one, segment in zip(wanted, segments, strict=True)
-        ):
-            return Endpoint(vendor, Handling.HARMLESS)
+    if any(_fits(whole, segments) for whole in HARMLESS[vendor]):
+        return Endpoint(vendor, Handling.HARMLESS)
     return Endpoint(vendor, Handling.CLOSED)
+
+
+def _fits(wanted: str, segments: list[str]) -> bool:
+    names = wanted.split("/")
+    return len(names) == len(segments) and all(
+        name in (_ID, segment) for name, segment in zip(names, segments, strict=True)
+    )
 
 
 def _is_kept_response(vendor: Vendor, segments: list[str]) -> bool:

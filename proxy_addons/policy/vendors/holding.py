@@ -203,6 +203,10 @@ class _Holder:
         if web.name in self.found:
             raise HeldError(f"{spoken(web)} is declared twice, and each would count its own uses")
         self._declare(web.name)
+        if self.body.get("multi_agent") not in (None, {"enabled": False}):
+            raise HeldError(
+                f'{spoken(web)} by several agents ("multi_agent") cannot be held to a number of uses; leave out one'
+            )
         narrowed = narrow_tool(web, entry, self.body, list(self._models()), self.profile)
         if self.runs:
             self.root |= narrowed.root

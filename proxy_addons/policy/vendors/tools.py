@@ -230,10 +230,12 @@ _RESPONSES_MEMBERS = frozenset(
     {
         "access_programs", "background", "background_options", "client_metadata", "context_management",
         "conversation", "image", "include", "input", "instructions", "max_output_tokens", "max_tool_calls",
-        "metadata", "model", "moderation", "parallel_tool_calls", "personality", "previous_response_id", "prompt",
-        "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier",
-        "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools",
-        "top_logprobs", "top_p", "truncation", "user",
+        "metadata", "model", "moderation", "multi_agent", "parallel_tool_calls", "personality",
+        "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+        "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature",
+        "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
+        # conversations
+        "items",
     }
 )  # fmt: skip
 _MESSAGES = frozenset(

@@ -144,6 +144,11 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         ),
         "declared within the conversation",
     ),
+    "tools kept in a conversation for a later call": (
+        COUNTING_INPUT,
+        {"items": [{"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]}]},
+        "declared within the conversation",
+    ),
     "a tool search that found an MCP server": (
         RESPONSES,
         body_of(
@@ -248,6 +253,11 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         RESPONSES,
         tools({"type": "web_search"}, endpoint=RESPONSES, max_tool_calls="9"),
         "no whole number",
+    ),
+    "a search by agents who make agents": (
+        RESPONSES,
+        tools({"type": "web_search"}, endpoint=RESPONSES, multi_agent={"enabled": True}),
+        "several agents",
     ),
     # the lists
     "a list that is a word": (MESSAGES, tools({**SEARCH, "allowed_domains": "docs.rs"}), "no list"),
@@ -642,6 +652,7 @@ PASSES: dict[str, tuple[Endpoint, Any]] = {
             ],
         ),
     ),
+    "several agents without a search": (RESPONSES, body_of(RESPONSES, multi_agent={"enabled": True})),
     "what a coding agent says of itself": (
         RESPONSES,
         body_of(RESPONSES, client_metadata={"x-installation-id": "7"}),

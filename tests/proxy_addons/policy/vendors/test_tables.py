@@ -19,7 +19,12 @@ from anthropic.types.beta import message_count_tokens_params as beta_message_cou
 from anthropic.types.beta import message_create_params as beta_message_create_params
 from openai.types import completion_create_params as text_completion_params
 from openai.types import embedding_create_params, moderation_create_params
+from openai.types.beta import beta_tool_param
+from openai.types.beta import response_compact_params as beta_response_compact_params
+from openai.types.beta import response_create_params as beta_response_create_params
+from openai.types.beta.responses import input_token_count_params as beta_input_token_count_params
 from openai.types.chat import chat_completion_tool_union_param, completion_create_params
+from openai.types.conversations import conversation_create_params, item_create_params
 from openai.types.responses import (
     container_auto_param,
     input_token_count_params,
@@ -68,6 +73,11 @@ BODIES = {
         response_create_params.ResponseCreateParamsStreaming,
         input_token_count_params.InputTokenCountParams,
         response_compact_params.ResponseCompactParams,
+        beta_response_create_params.ResponseCreateParamsBase,
+        beta_input_token_count_params.InputTokenCountParams,
+        beta_response_compact_params.ResponseCompactParams,
+        conversation_create_params.ConversationCreateParams,
+        item_create_params.ItemCreateParams,
     ),
     BodyKind.CONTENT: members_of(
         moderation_create_params.ModerationCreateParams, embedding_create_params.EmbeddingCreateParams
@@ -103,6 +113,7 @@ MESSAGES_TOOLS = {
     **dict(entries_of(beta_tool_union_param.BetaToolUnionParam)),
 }
 RESPONSES_TOOLS = dict(entries_of(tool_param.ToolParam))
+BETA_RESPONSES_TOOLS = dict(entries_of(beta_tool_param.BetaToolParam))
 CHAT_TOOLS = dict(entries_of(chat_completion_tool_union_param.ChatCompletionToolUnionParam))
 
 
@@ -112,6 +123,7 @@ def test_every_tool_is_known() -> None:
     own = OWN_TOOLS[BodyKind.RESPONSES] | {*CONTAINER_TOOLS, "mcp"}
     assert len(RESPONSES_TOOLS) > 10
     assert set(RESPONSES_TOOLS) - own - set(RESPONSES_WEB) == set()
+    assert BETA_RESPONSES_TOOLS == RESPONSES_TOOLS
     assert set(CHAT_TOOLS) == OWN_TOOLS[BodyKind.CHAT]
 
 
@@ -157,6 +169,11 @@ ROOTS = (
     response_create_params.ResponseCreateParamsBase,
     input_token_count_params.InputTokenCountParams,
     response_compact_params.ResponseCompactParams,
+    beta_response_create_params.ResponseCreateParamsBase,
+    beta_input_token_count_params.InputTokenCountParams,
+    beta_response_compact_params.ResponseCompactParams,
+    conversation_create_params.ConversationCreateParams,
+    item_create_params.ItemCreateParams,
     moderation_create_params.ModerationCreateParams,
     embedding_create_params.EmbeddingCreateParams,
 )
@@ -211,7 +228,9 @@ ADDRESSES = {
     "ActionOpenPage.url": SAID,
     "ActionSearch.sources": SAID,
     "ActionSearchSource.url": SAID,
+    "ActionFindInPage.url": SAID,
     "AnnotationURLCitation.url": SAID,
+    "MultiAgentCallOutputOutputAnnotationURLCitation.url": SAID,
 }
 """What sounds like an address in the types of a request, by class and member, and what becomes of it."""
 NOT_THE_NAME = re.compile("^Beta|^Tool(?=Mcp|Code|Image)|[0-9]{8}|Param$")
