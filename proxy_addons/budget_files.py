@@ -3,28 +3,19 @@
     scratch folder  hops under way and the last minute: of this gateway, made anew at each start
     STATE           bytes of the last days: of all gateways of the installation, private ones too; outlives them
 
-The supervisor makes both files before it starts workers; each worker opens them for itself, in the thread that uses
-them. A worker never makes one: with a fresh file of its own it would not see what the others count.
-
-No call waits for a disk: a crash of the machine may lose the bytes of its last seconds, a crash of ours loses
-nothing that was written. A call that meets another worker's write tries again after 50 µs; SQLite would wait 1 ms.
+The supervisor makes both files before it starts workers; each worker opens them for itself (`shared_file`).
 """
 
-import os
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
 from proxy_addons.budgets import KEPT_DAYS, BudgetLedgerError, Clock
 from proxy_addons.policy.budgets import Day, Minute, day_of, decide_budgets, first_second
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.verdicts import Verdict
+from proxy_addons.shared_file import BUSY_SECONDS, SharedFile, make, make_afresh
 
-BUSY_SECONDS = 1.0
-"""Longest wait for another worker's write, which itself takes well below 1 ms; after it: `BudgetLedgerError`."""
-_RETRY_SECONDS = 50e-6
 _SCRATCH_VERSION = 1
 _DAYS_VERSION = 1
 
@@ -89,9 +80,9 @@ class SqliteBudgetLedger:
     ) -> None:
         self._owner, self._clock, self._utc = owner, clock, utc
         self._dropped_seconds = self._dropped_days = 0
-        self._scratch = _SharedFile(scratch, _SCRATCH_VERSION, busy_seconds)
+        self._scratch = _open(scratch, _SCRATCH_VERSION, busy_seconds)
         try:
-            self._days = _SharedFile(days, _DAYS_VERSION, busy_seconds)
+            self._days = _open(days, _DAYS_VERSION, busy_seconds)
             self._scratch.run(lambda db: db.execute(_CLEAR, (owner,)))
         except BudgetLedgerError:
             self.close()
@@ -154,61 +145,17 @@ def _read_minute(db: sqlite3.Connection, agent: str, now: float, limit: int) -> 
     return Minute(now, requests, tuple(db.execute(_BY_SECOND, (agent, oldest)).fetchall()))
 
 
-class _SharedFile:
-    """An SQLite file of several processes, opened by one of them. Every failure is a `BudgetLedgerError`."""
+def _open(path: Path, version: int, busy_seconds: float) -> SharedFile:
+    def broken(reason: object) -> BudgetLedgerError:
+        return BudgetLedgerError(f"ledger of budgets {path} cannot be used ({reason})")
 
-    def __init__(self, path: Path, version: int, busy_seconds: float) -> None:
-        self._path, self._busy_seconds = path, busy_seconds
-        try:
-            self._id = _identify(path)
-            self._db = sqlite3.connect(
-                f"file:{quote(os.fspath(path))}?mode=rw", uri=True, autocommit=True, timeout=0
-            )
-        except (sqlite3.Error, OSError) as error:
-            raise self._broken(error) from error
-        try:
-            self.run(lambda db: _check_version(db, version))
-            self.run(lambda db: db.execute("PRAGMA synchronous = OFF"))
-        except BudgetLedgerError:
-            self._db.close()
-            raise
-
-    def run[T](self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work`, a single statement, gives."""
-        try:
-            # An open connection works on happily after its file was removed or replaced; we must not.
-            if _identify(self._path) != self._id:
-                raise self._broken("it was replaced while in use")
-            return _patiently(lambda: work(self._db), self._busy_seconds)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            raise self._broken(error) from error
-
-    def change[T](self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` gives, all its statements one transaction."""
-        self.run(lambda db: db.execute("BEGIN IMMEDIATE"))
-        try:
-            result = work(self._db)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise self._broken(error) from error
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-        return result
-
-    def close(self) -> None:
-        self._db.close()
-
-    def _broken(self, reason: object) -> BudgetLedgerError:
-        return BudgetLedgerError(f"ledger of budgets {self._path} cannot be used ({reason})")
+    return SharedFile(path, version, broken, busy_seconds=busy_seconds)
 
 
 def create_scratch_file(path: Path) -> None:
     """Make the file of hops under way, empty, in place of any former one. Raises `BudgetLedgerError`."""
     try:
-        for stale in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-            stale.unlink(missing_ok=True)
-        _make(path, _SCRATCH_SCHEMA, _SCRATCH_VERSION)
+        make_afresh(path, _SCRATCH_SCHEMA, _SCRATCH_VERSION)
     except (sqlite3.Error, OSError) as error:
         raise BudgetLedgerError(
             f"ledger of budgets {path} cannot be made ({error}); see that its directory exists and is writable"
@@ -221,48 +168,9 @@ def prepare_days_file(path: Path) -> None:
     Raises `BudgetLedgerError` for a file that cannot be used.
     """
     try:
-        _make(path, _DAYS_SCHEMA, _DAYS_VERSION)
+        make(path, _DAYS_SCHEMA, _DAYS_VERSION)
     except (sqlite3.Error, OSError) as error:
         raise BudgetLedgerError(
             f"ledger of budgets {path} cannot be used ({error}); if it is damaged, remove it: bytes_per_day then"
             " counts anew"
         ) from error
-
-
-def _make(path: Path, schema: str, version: int) -> None:
-    # SQLite would make the file with the umask's mode; its -wal and -shm files copy the mode they find.
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    db = sqlite3.connect(path, autocommit=True, timeout=0)
-    try:
-        (found,) = _patiently(lambda: db.execute("PRAGMA user_version").fetchone(), BUSY_SECONDS)
-        if found == 0:
-            script = f"PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; {schema} PRAGMA user_version = {version}; COMMIT;"
-            _patiently(lambda: db.executescript(script), BUSY_SECONDS)
-        elif found != version:
-            raise sqlite3.DatabaseError(f"version {found}, not {version}")
-    finally:
-        db.close()
-
-
-def _check_version(db: sqlite3.Connection, version: int) -> None:
-    (found,) = db.execute("PRAGMA user_version").fetchone()
-    if found != version:
-        raise sqlite3.DatabaseError(f"version {found}, not {version}")
-
-
-def _patiently[T](step: Callable[[], T], seconds: float) -> T:
-    """What `step` gives, tried again while another process writes; raises sqlite3.Error as SQLite does."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            return step()
-        except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() > until:
-                raise
-        time.sleep(_RETRY_SECONDS)
-
-
-def _identify(path: Path) -> tuple[int, int]:
-    status = os.stat(path)  # noqa: PTH116 (asked for each hop: half the cost of Path.stat)
-    return status.st_dev, status.st_ino

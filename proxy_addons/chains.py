@@ -18,7 +18,6 @@ The calls are short and synchronous; they are made on the event loop.
 """
 
 import hashlib
-import os
 import sqlite3
 import time
 from collections import OrderedDict, deque
@@ -26,16 +25,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
+
+from proxy_addons.shared_file import BUSY_SECONDS, SharedFile, make_afresh
 
 LIFETIME_NS = 30 * 1_000_000_000
 """How long a redirect may wait for its next request (SPEC 1.4); a client follows one within milliseconds."""
 
 MAX_ENTRIES = 10_000
 """Bound of the whole ledger, all agents together (SPEC 1.4)."""
-
-BUSY_TIMEOUT_MS = 1_000
-"""Longest wait for another worker's write, which itself takes well below 1 ms; after it: `LedgerError`."""
 
 Clock = Callable[[], int]
 """Nanoseconds of a clock that never goes back and that all workers of one machine read alike."""
@@ -140,8 +137,7 @@ class _Entry:
 
 
 _SCHEMA_VERSION = 1
-_SCHEMA = f"""
-PRAGMA journal_mode = WAL;
+_SCHEMA = """
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY,      -- the largest plus one: oldest first
     key BLOB NOT NULL,           -- SHA-256 of agent NUL target
@@ -150,7 +146,6 @@ CREATE TABLE entry (
 );
 CREATE INDEX entry_by_key ON entry (key, hop DESC, id, expires_ns);
 CREATE INDEX entry_by_expiry ON entry (expires_ns);
-PRAGMA user_version = {_SCHEMA_VERSION};
 """
 _FIND = "SELECT 1 FROM entry WHERE key = ? AND expires_ns > ? LIMIT 1"
 _TAKE = (
@@ -165,9 +160,8 @@ _DROP_OVERFLOW = "DELETE FROM entry WHERE id <= (SELECT id FROM entry ORDER BY i
 class SqliteLedger:
     """A ledger in one file, for all worker processes of one gateway on one machine.
 
-    The parent calls `create_ledger_file` before it starts workers; each worker opens the file for itself,
-    in the thread that uses it (an SQLite connection does not survive a fork). The file is never made here: a
-    worker that came up with a fresh file of its own would not see the others' chains.
+    The parent calls `create_ledger_file` before it starts workers; each worker opens the file for itself
+    (`shared_file`).
     """
 
     def __init__(
@@ -177,80 +171,41 @@ class SqliteLedger:
         clock: Clock = time.monotonic_ns,
         lifetime_ns: int = LIFETIME_NS,
         max_entries: int = MAX_ENTRIES,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> None:
-        self._path = path
         self._clock = clock
         self._lifetime_ns = lifetime_ns
         self._max_entries = max_entries
-        try:
-            self._file_id = _identify_file(path)
-            self._db = sqlite3.connect(
-                f"file:{quote(os.fspath(path))}?mode=rw",
-                uri=True,
-                autocommit=True,
-                timeout=busy_timeout_ms / 1000,
+
+        def broken(reason: object) -> LedgerError:
+            return LedgerError(
+                f"redirect ledger {path} cannot be used ({reason}); restart the gateway to remake it"
             )
-        except (sqlite3.Error, OSError) as error:
-            raise self._broken(error) from error
-        try:
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version != _SCHEMA_VERSION:
-                raise self._broken(f"version {version}, not {_SCHEMA_VERSION}")
-            # A crash of the machine may lose what the file holds; the next start empties it anyway.
-            self._db.execute("PRAGMA synchronous = OFF")
-        except sqlite3.Error as error:
-            self._db.close()
-            raise self._broken(error) from error
-        except LedgerError:
-            self._db.close()
-            raise
+
+        self._file = SharedFile(path, _SCHEMA_VERSION, broken, busy_seconds=busy_seconds)
 
     def remember(self, agent: str, target: str, hop: int) -> None:
         _check_hop(hop)
         key = _digest_key(agent, target)
-        try:
-            self._check_file()
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                # Read the clock inside the write lock: ids and times of all workers then grow together.
-                now = self._clock()
-                self._db.execute(_DROP_EXPIRED, (now,))
-                self._db.execute(_ADD, (key, hop, now + self._lifetime_ns))
-                self._db.execute(_DROP_OVERFLOW, (self._max_entries,))
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-        except (sqlite3.Error, OSError) as error:
-            raise self._broken(error) from error
+        self._file.change(lambda db: self._add(db, key, hop))
+
+    def _add(self, db: sqlite3.Connection, key: bytes, hop: int) -> None:
+        now = self._clock()  # read inside the write lock: ids and times of all workers then grow together
+        db.execute(_DROP_EXPIRED, (now,))
+        db.execute(_ADD, (key, hop, now + self._lifetime_ns))
+        db.execute(_DROP_OVERFLOW, (self._max_entries,))
 
     def take(self, agent: str, target: str) -> int:
-        key = _digest_key(agent, target)
-        try:
-            self._check_file()
-            now = self._clock()
-            # Nearly every request starts a chain: look first, without the write lock.
-            if self._db.execute(_FIND, (key, now)).fetchone() is None:
-                return 0
-            # One statement is one transaction. Of two workers that found the entry, the second gets none.
-            taken: list[tuple[int]] = self._db.execute(_TAKE, (key, now)).fetchall()
-        except (sqlite3.Error, OSError) as error:
-            raise self._broken(error) from error
+        found = (_digest_key(agent, target), self._clock())
+        # Nearly every request starts a chain: look first, without the write lock.
+        if self._file.run(lambda db: db.execute(_FIND, found).fetchone()) is None:
+            return 0
+        # One statement is one transaction. Of two workers that found the entry, the second gets none.
+        taken: list[tuple[int]] = self._file.run(lambda db: db.execute(_TAKE, found).fetchall())
         return taken[0][0] if taken else 0
 
     def close(self) -> None:
-        self._db.close()
-
-    def _check_file(self) -> None:
-        """An open SQLite connection works on happily after its file was removed or replaced; we must not."""
-        if _identify_file(self._path) != self._file_id:
-            raise self._broken("it was replaced while in use")
-
-    def _broken(self, reason: object) -> LedgerError:
-        return LedgerError(
-            f"redirect ledger {self._path} cannot be used ({reason}); restart the gateway to remake it"
-        )
+        self._file.close()
 
 
 def create_ledger_file(path: Path) -> None:
@@ -260,15 +215,7 @@ def create_ledger_file(path: Path) -> None:
     Raises `LedgerError`.
     """
     try:
-        for stale in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-            stale.unlink(missing_ok=True)
-        # SQLite would make the file with the umask's mode; its -wal and -shm files copy the mode they find.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        db = sqlite3.connect(path, autocommit=True)
-        try:
-            db.executescript(_SCHEMA)
-        finally:
-            db.close()
+        make_afresh(path, _SCHEMA, _SCHEMA_VERSION)
     except (sqlite3.Error, OSError) as error:
         raise LedgerError(
             f"redirect ledger {path} cannot be made ({error}); see that its directory exists and is writable"
@@ -284,8 +231,3 @@ def _digest_key(agent: str, target: str) -> bytes:
 def _check_hop(hop: int) -> None:
     if hop < 1:
         raise ValueError(f"hop must be 1 or more, not {hop}: hop 0 starts a chain and is never noted")
-
-
-def _identify_file(path: Path) -> tuple[int, int]:
-    status = os.stat(path)  # noqa: PTH116 (asked for each hop: half the cost of Path.stat)
-    return status.st_dev, status.st_ino

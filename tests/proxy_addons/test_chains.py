@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy_addons.chains import (
-    BUSY_TIMEOUT_MS,
     LIFETIME_NS,
     MAX_ENTRIES,
     ChainLedger,
@@ -24,6 +23,7 @@ from proxy_addons.chains import (
     SqliteLedger,
     create_ledger_file,
 )
+from proxy_addons.shared_file import BUSY_SECONDS
 
 SECOND = 1_000_000_000
 PAGE = "https://a.example/page?x=1"
@@ -91,9 +91,9 @@ def open_ledger() -> Iterator[OpenLedger]:
     opened: list[SqliteLedger] = []
 
     def open_it(
-        path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, lifetime_ns: int = LIFETIME_NS
+        path: Path, *, busy_seconds: float = BUSY_SECONDS, lifetime_ns: int = LIFETIME_NS
     ) -> SqliteLedger:
-        ledger = SqliteLedger(path, busy_timeout_ms=busy_timeout_ms, lifetime_ns=lifetime_ns)
+        ledger = SqliteLedger(path, busy_seconds=busy_seconds, lifetime_ns=lifetime_ns)
         opened.append(ledger)
         return ledger
 
@@ -386,7 +386,7 @@ class TestFailsClosed:
     def test_a_writer_that_never_ends_stops_who_has_to_write_but_no_first_request(
         self, open_ledger: OpenLedger, path: Path
     ) -> None:
-        ledger = open_ledger(path, busy_timeout_ms=1)
+        ledger = open_ledger(path, busy_seconds=0.001)
         ledger.remember("agent", PAGE, 1)
         stuck = sqlite3.connect(path, autocommit=True)
         stuck.execute("BEGIN IMMEDIATE")
@@ -404,7 +404,7 @@ class TestFailsClosed:
     def test_an_entry_that_could_not_be_kept_leaves_no_transaction_open(
         self, open_ledger: OpenLedger, path: Path
     ) -> None:
-        ledger, other = open_ledger(path), open_ledger(path, busy_timeout_ms=1)
+        ledger, other = open_ledger(path), open_ledger(path, busy_seconds=0.001)
         run_sql(path, "CREATE TRIGGER full BEFORE INSERT ON entry BEGIN SELECT RAISE(FAIL, 'no room'); END")
 
         with pytest.raises(LedgerError, match="no room"):
@@ -421,7 +421,7 @@ from proxy_addons.chains import SqliteLedger
 
 path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 # The two do nothing but write, which no gateway does: far more waiting than the built-in time is for.
-ledger = SqliteLedger(path, busy_timeout_ms=60_000, lifetime_ns=3_600 * 10**9)
+ledger = SqliteLedger(path, busy_seconds=60, lifetime_ns=3_600 * 10**9)
 print("ready", flush=True)
 sys.stdin.readline()
 for hop in range(first, first + count):
