@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -218,46 +218,34 @@ class WebFetch:
         )
 
     def _record(self, result: FetchResult, outcome: _Page | ToolFailure, call: _Call) -> FetchRecord:
-        digest = sha256(result.text.encode("utf-8")).hexdigest()
+        record = replace(
+            self._begin_record(call), text_sha256=sha256(result.text.encode("utf-8")).hexdigest()
+        )
         if isinstance(outcome, ToolFailure):
-            return self._line(
-                call,
-                FetchOutcome(outcome.failure.value),
+            return replace(
+                record,
+                outcome=FetchOutcome(outcome.failure.value),
                 failure=outcome.kind,
                 rule=outcome.rule,
                 detail=outcome.text,
-                text_sha256=digest,
             )
-        return self._line(
-            call,
-            FetchOutcome.SUCCESS,
+        return replace(
+            record,
+            outcome=FetchOutcome.SUCCESS,
             final_url=outcome.body.target.display,
             truncated=outcome.truncated,
             extraction=outcome.extraction,
-            text_sha256=digest,
-            body_bytes=len(outcome.body.data),
+            bytes=len(outcome.body.data),
         )
 
     def _write_aborted(self, call: _Call) -> None:
         try:
-            self._audit.append(self._line(call, FetchOutcome.ABORTED))
+            self._audit.append(self._begin_record(call))
         except AuditUnavailableError as error:
             _log.error("web_fetch %s, dropped: %s", call.fetch_id, error)
 
-    def _line(
-        self,
-        call: _Call,
-        outcome: FetchOutcome,
-        *,
-        failure: str | None = None,
-        rule: str | None = None,
-        detail: str | None = None,
-        final_url: str | None = None,
-        truncated: bool | None = None,
-        extraction: str | None = None,
-        text_sha256: str | None = None,
-        body_bytes: int | None = None,
-    ) -> FetchRecord:
+    def _begin_record(self, call: _Call) -> FetchRecord:
+        """What can be said of a call however far it came: as that of one that was dropped."""
         target, profile = call.target, call.caller.profile
         return FetchRecord(
             tool=TOOL,
@@ -267,15 +255,7 @@ class WebFetch:
             fetch_id=call.fetch_id,
             url=target.display if target is not None else None,
             query_digest=self._audit.query_digest(target.query.removeprefix("?")) if target else None,
-            outcome=outcome,
-            failure=failure,
-            rule=rule,
-            detail=detail,
-            final_url=final_url,
+            outcome=FetchOutcome.ABORTED,
             status=call.chain.status if call.chain is not None else None,
-            truncated=truncated,
-            extraction=extraction,
-            text_sha256=text_sha256,
-            bytes=body_bytes,
             ms=(time.monotonic() - call.started) * 1000,
         )
