@@ -10,7 +10,7 @@ from typing import Final
 
 from proxy_addons.audit import AuditError, AuditKeys, AuditLog
 from proxy_addons.audit.pruning import prune_chains
-from proxy_addons.audit.retention import Retention
+from proxy_addons.audit.retention import make_retention
 from proxy_addons.policy.config import AuditConfig
 
 HOUSEKEEPING_SECONDS: Final = 60.0
@@ -45,8 +45,3 @@ class AuditKeeper:
             prune_chains(self._state_dir / "audit", keys, self._keep, leave=self._leave)
         except (AuditError, OSError) as error:
             _log.warning("old files of the audit log stay: %s", error)
-
-
-def make_retention(audit: AuditConfig) -> Retention:
-    """What a configuration says of what is kept."""
-    return Retention(audit.keep_days, audit.keep_bytes)

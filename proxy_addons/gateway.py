@@ -37,7 +37,7 @@ from proxy_addons.addons.verdict_response import VerdictResponse
 from proxy_addons.addons.web_tools import WebTools
 from proxy_addons.audit.errors import AuditUnavailableError
 from proxy_addons.audit.keys import AuditKeys
-from proxy_addons.audit.retention import Retention
+from proxy_addons.audit.retention import make_retention
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.writer import AuditLog
 from proxy_addons.budget_files import SqliteBudgetLedger
@@ -209,11 +209,11 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
     """Run one worker until it is told to stop. `told`: what comes after the spec."""
     keys = AuditKeys.load_or_create(spec.state_dir / "keys")
     log = AuditLog.open_first(spec.state_dir / "audit", spec.series, keys)
-    log.retain(_make_retention(spec.config))
+    log.retain(make_retention(spec.config.audit))
     keeper = asyncio.create_task(log.run(), name="audit")
     try:
         gateway = Gateway(replace(spec, series=(log.series,)), log)
-        gateway.on_rules = lambda config: log.retain(_make_retention(config))
+        gateway.on_rules = lambda config: log.retain(make_retention(config.audit))
         gc.freeze()  # what is there now stays: collections need not look at it again and again
         # The young are looked at half as often, all others as often as before: what garbage holds stays small.
         gc.set_threshold(4_000, 5, 10)
@@ -227,10 +227,6 @@ async def serve(spec: WorkerSpec, told: LineInput) -> None:
         keeper.cancel()
         await asyncio.wait([keeper])
         log.close()
-
-
-def _make_retention(config: Config) -> Retention:
-    return Retention(config.audit.keep_days, config.audit.keep_bytes)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 Laws of this file. Only whole files go, only from the beginning of a chain, and never the last of one, which may be
 written to. What goes depends on the files and the clock alone, so that every writer of a directory comes to the same
-plan and removes its own part of it. Removing is the writer's (`writer.AuditLog.prune`): it says so in the chain
+plan and removes its own part of it. Removing is the writer's (`writer.AuditLog.keep_house`): it says so in the chain
 first, signed.
 """
 
@@ -17,6 +17,7 @@ from proxy_addons.audit.files import SeriesFile, list_files, read_lines_backward
 from proxy_addons.audit.keys import sync_directory
 from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.moments import NANOSECONDS, render_time
+from proxy_addons.policy.config_values import AuditConfig
 
 _RECORDS = tuple(
     f'{{"kind":"{kind}"'.encode() for kind in LineKind if kind not in (LineKind.EVENT, LineKind.CHECKPOINT)
@@ -45,6 +46,11 @@ class Retention:
         if self.keep_bytes is None:
             return usual
         return min(usual, max(SMALLEST_ROTATION, self.keep_bytes // FILES_TO_KEEP))
+
+
+def make_retention(config: AuditConfig) -> Retention:
+    """What a configuration says of what is kept."""
+    return Retention(config.keep_days, config.keep_bytes)
 
 
 @dataclass(frozen=True, slots=True)
