@@ -1,18 +1,11 @@
-"""Run as a program: forks a child for each line of standard input, which keeps pages until it kills itself.
+"""Run as a program (`tests.kit.crashing`): each child keeps pages until it kills itself in code of the store.
 
-A line is JSON: {"directory", "number", "seed", "kill_at", "keep_receipted"}. The child is killed (SIGKILL) by
-itself when code of the store is entered, or calls something, for the `kill_at`-th time, in whichever thread: so
-between any two system calls. What it was told is printed: one line a sealed read, then "end".
+A line is JSON: {"directory", "number", "seed", "kill_at", "keep_receipted"}. What the child was told is printed: one
+line a sealed read.
 """
 
 import asyncio
-import json
-import os
 import random
-import signal
-import sys
-import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +16,11 @@ from fetchd.store.pages import HOLD_NS
 from fetchd.store.records import SqliteRecords
 from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, FetchRecord
 from tests.fetchd.store.kit import SECOND, START, Clock, keep, page_read
+from tests.kit.crashing import run_orders
 
-STORE = str(Path(fetchd.store.__file__).parent)
 SIZES = (3, 40_000, 700_000)
 """Held in memory to the end, one piece of it, and spilt to a scratch file."""
 POLICY = "page_read@0123abcd"
-
-
-def kill_after(count: int) -> None:
-    left = [count]
-
-    def watch(frame: Any, event: str, _argument: object) -> None:
-        if event in ("call", "c_call") and frame.f_code.co_filename.startswith(STORE):
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.setprofile(watch)
-    sys.setprofile(watch)
 
 
 async def keep_pages(directory: Path, number: int, dice: random.Random, keep_receipted: bool) -> None:
@@ -78,24 +58,9 @@ async def keep_pages(directory: Path, number: int, dice: random.Random, keep_rec
 
 
 def run_child(order: dict[str, Any]) -> None:
-    kill_after(order["kill_at"])
     dice = random.Random(order["seed"])
     asyncio.run(keep_pages(Path(order["directory"]), order["number"], dice, order["keep_receipted"]))
 
 
-def main() -> None:
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            try:
-                run_child(json.loads(line))
-            except BaseException:  # noqa: BLE001 - a fault of the store is no crash
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        print("end", status, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_orders(run_child, fetchd.store)

@@ -5,13 +5,7 @@ store or of the index is entered, or calls something, for the `kill_at`-th time,
 """
 
 import asyncio
-import json
-import os
 import random
-import signal
-import sys
-import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +14,9 @@ import fetchd.store
 from fetchd.offered_pages import FetchedPage
 from tests.fetchd.search.local.kit import START, open_index, read_text, search
 from tests.fetchd.store.kit import Clock, keep, open_files
+from tests.kit.crashing import run_orders
 
-WATCHED = tuple(str(Path(str(package.__file__)).parent) for package in (fetchd.store, fetchd.search.local))
 WORDS = ("alpha", "beta", "gamma", "delta", "東京", "déjà")
-
-
-def kill_after(count: int) -> None:
-    left = [count]
-
-    def watch(frame: Any, event: str, _argument: object) -> None:
-        if event in ("call", "c_call") and frame.f_code.co_filename.startswith(WATCHED):
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.setprofile(watch)
-    sys.setprofile(watch)
 
 
 async def read_pages(directory: Path, number: int, dice: random.Random) -> None:
@@ -63,23 +44,9 @@ async def read_pages(directory: Path, number: int, dice: random.Random) -> None:
                     index.feeder.offer(FetchedPage(agent=agent, url=url, asked_at=START + 1, text=text))
 
 
-def main() -> None:
-    for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            try:
-                kill_after(order["kill_at"])
-                asyncio.run(
-                    read_pages(Path(order["directory"]), order["number"], random.Random(order["seed"]))
-                )
-            except BaseException:  # noqa: BLE001 - a fault is no crash
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        print("end", status, flush=True)
+def run_child(order: dict[str, Any]) -> None:
+    asyncio.run(read_pages(Path(order["directory"]), order["number"], random.Random(order["seed"])))
 
 
 if __name__ == "__main__":
-    main()
+    run_orders(run_child, fetchd.store, fetchd.search.local)
