@@ -117,6 +117,8 @@ UNREADABLE: dict[str, tuple[bytes, Pairs]] = {
     "a form of parts": (SEARCHING, (("Content-Type", "multipart/form-data; boundary=x"),)),
     "plain text": (SEARCHING, (("Content-Type", "text/plain"),)),
     "another charset": (SEARCHING, (("Content-Type", "application/json; charset=utf-7"),)),
+    "two charsets": (SEARCHING, (("Content-Type", "application/json; charset=utf-8; charset=utf-7"),)),
+    "a charset in the extended form": (SEARCHING, (("Content-Type", "application/json; charset*=utf-7"),)),
     "two content types": (SEARCHING, (("Content-Type", "application/json"), ("Content-Type", "text/plain"))),
     "a content type that is none": (SEARCHING, (("Content-Type", "json"),)),
     "no body": (b"", (JSON, ("Content-Length", "0"))),

@@ -189,6 +189,7 @@ class _Holder:
         for place, entry in enumerate(list_of(self.body.get("plugins"), "plugins")):
             name = text_of(entry.get("id")) if isinstance(entry, dict) else ""
             if name in OPENROUTER_OWN_PLUGINS:
+                self._check_within(entry, name)
                 continue
             web = OPENROUTER_PLUGINS.get(name)
             if web is None:
@@ -295,7 +296,7 @@ class _Holder:
         waiting += [
             (entry, 0)
             for entry in list_of(self.body.get("tools"), "tools")
-            if text_of(entry.get("type")) not in _WORDS_ALONE
+            if (kind := text_of(entry.get("type"))) not in _WORDS_ALONE and kind not in self._web_tools()
         ]
         while waiting:
             value, depth = waiting.pop()
@@ -318,13 +319,20 @@ class _Holder:
             check_content(block["url"], self.profile)
         for name in SOURCE_MEMBERS & block.keys():
             value = block[name]
-            check_content(value.get("url") if isinstance(value, dict) else value, self.profile)
+            for url in (value.get("url"), value.get("data")) if isinstance(value, dict) else (value,):
+                check_content(url, self.profile)
         declared = [block.get("definition")] if kind == "tool_definition" else []
         if kind not in UNREAD_MEMBERS and isinstance(block.get("tools"), list):
             declared += block["tools"]
         for entry in declared:
             if isinstance(entry, dict) and "type" in entry and (web := self._judge_tool(entry)) is not None:
-                self._declare(web.name)
-                raise HeldError(
-                    f'{spoken(web)} declared within the conversation cannot be narrowed; declare it in "tools"'
-                )
+                self._refuse_within(web)
+        # Wherever else one stands: but for OpenRouter's, which are called what their results are called.
+        if (web := self._web_tools().get(kind)) is not None and not block.keys() & {"id", "status"}:
+            self._refuse_within(web)
+
+    def _refuse_within(self, web: WebTool) -> None:
+        self._declare(web.name)
+        raise HeldError(
+            f'{spoken(web)} declared within the conversation cannot be narrowed; declare it in "tools"'
+        )

@@ -293,10 +293,14 @@ SEARCHING_MODELS: tuple[re.Pattern[str], ...] = tuple(
     )
 )
 """Models that search whether or not they are told to: found anywhere in the name, in small letters."""
-ROUTED_MODELS: tuple[re.Pattern[str], ...] = tuple(map(re.compile, (r"^openrouter/", r"@preset", r"^$")))
-"""OpenRouter's names that stand for a model of its choosing, or for settings kept there."""
+ROUTED_MODELS: tuple[re.Pattern[str], ...] = tuple(
+    map(re.compile, (r"^openrouter/", r"/router$", r"@preset", r"^$"))
+)
+"""OpenRouter's names that stand for a model of somebody's choosing, or for settings kept there."""
 
-SOURCE_MEMBERS = frozenset({"image_url", "file_url", "video_url", "audio_url", "document_url", "file_data"})
+SOURCE_MEMBERS = frozenset(
+    {"image_url", "file_url", "video_url", "audio_url", "document_url", "file_data", "input_audio"}
+)
 """Members, wherever in the conversation, whose URL the vendor fetches."""
 SOURCE_TYPES = frozenset({"url", "image"})
 """Types of an object whose `url` it fetches."""

@@ -144,6 +144,16 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         ),
         "declared within the conversation",
     ),
+    "a tool of that type anywhere else": (
+        MESSAGES,
+        said({"type": "tool_addition", "tool": {"definition": SEARCH}}),
+        "declared within the conversation",
+    ),
+    "the same at OpenRouter": (
+        ROUTED,
+        body_of(ROUTED, deferred_tools=[{"type": "openrouter:web_search"}]),
+        "declared within the conversation",
+    ),
     "tools kept in a conversation for a later call": (
         COUNTING_INPUT,
         {"items": [{"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]}]},
@@ -210,6 +220,12 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         ROUTED,
         {**body_of(ROUTED), "model": "openrouter/auto"},
         "OpenRouter chooses",
+    ),
+    "a router of somebody else's": (ROUTED, {**body_of(ROUTED), "model": "a/router"}, "OpenRouter chooses"),
+    "a plugin with a model that searches": (
+        ROUTED,
+        body_of(ROUTED, plugins=[{"id": "response-healing", "model": "perplexity/sonar"}]),
+        "searches",
     ),
     "no model, which is the account's": (ROUTED, {"messages": []}, "OpenRouter chooses"),
     "settings kept at the vendor": (ROUTED, body_of(ROUTED, preset="searching"), "preset"),
@@ -403,6 +419,21 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         "host not allowed: evil.example",
     ),
     "tools where there are none": (EMBEDDING, {"input": "x", "tools": [{"type": "web_search"}]}, UNKNOWN),
+    "sound by its address": (
+        ROUTED,
+        body_of(
+            ROUTED,
+            messages=[
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_audio", "input_audio": {"data": "https://evil.example/?secret"}}
+                    ],
+                }
+            ],
+        ),
+        "host not allowed: evil.example",
+    ),
     "a picture without its scheme": (
         CHAT,
         body_of(
@@ -653,6 +684,15 @@ PASSES: dict[str, tuple[Endpoint, Any]] = {
         ),
     ),
     "several agents without a search": (RESPONSES, body_of(RESPONSES, multi_agent={"enabled": True})),
+    "what a search of OpenRouter's found in an earlier turn": (
+        ROUTED,
+        body_of(
+            ROUTED,
+            messages=[
+                {"type": "openrouter:web_search", "id": "s", "status": "completed", "action": {"query": "x"}}
+            ],
+        ),
+    ),
     "what a coding agent says of itself": (
         RESPONSES,
         body_of(RESPONSES, client_metadata={"x-installation-id": "7"}),
