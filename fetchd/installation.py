@@ -20,6 +20,7 @@ from fetchd.app import open_audit_log, open_tools
 from fetchd.audit_keeping import AuditKeeper
 from fetchd.background import running
 from fetchd.client_files import write_client_files
+from fetchd.faces.audit_page.views import Views
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
@@ -192,6 +193,7 @@ async def _serving_operator(
             access=access,
             pages=[*pages, metrics.route()],
             open_paths=frozenset({METRICS_PATH}),
+            show_error=Views().show_error,
         )
         context = await stack.enter_async_context(operator_tls(config, state_dir))
         await stack.enter_async_context(serving(app, listening, context))

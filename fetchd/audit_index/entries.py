@@ -22,6 +22,8 @@ MAX_WORD: Final = 128
 """Characters of an agent, a rule, a kind; ours are far shorter."""
 MAX_TARGET: Final = 2_100
 MAX_HOST: Final = 255
+MAX_DETAIL: Final = 500
+"""Characters of the message of a refusal; the log has it whole."""
 _MOST: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
@@ -47,11 +49,13 @@ class Entry:
     bytes: int | None
     ms: float | None
     fetch_id: str
+    detail: str = ""
 
     def end(self, ending: "Ending") -> None:
         """The hop has ended."""
         self.verdict, self.rule = final_verdict(self.rule, ending)
         self.status, self.bytes, self.ms = ending.status, ending.bytes, ending.ms
+        self.detail = ending.alone.detail or self.detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ def read_entry(line: LogLine, fallback_time: int) -> Entry | Ending | None:
         clamp(row.bytes),
         row.ms,
         identity_of(line),
+        "" if kind == LineKind.EVENT else storable((line.text("detail") or "")[:MAX_DETAIL]),
     )
     if kind != LineKind.CLOSE:
         return entry

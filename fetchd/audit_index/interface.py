@@ -65,7 +65,7 @@ class Cursor:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row. number: of its entering, unique. seq: of its first line in `chain`. target: a URL, or what the line is
-    about. bytes: decoded. ms: the whole."""
+    about. bytes: decoded. ms: the whole. detail: why it was stopped, or would have been."""
 
     number: int
     time: int
@@ -82,6 +82,7 @@ class Row:
     bytes: int | None
     ms: float | None
     fetch_id: str
+    detail: str = ""
 
     @property
     def cursor(self) -> Cursor:

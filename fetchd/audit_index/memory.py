@@ -100,7 +100,7 @@ class MemoryAuditIndex:
         return [
             Row(
                 number, one.time, one.chain, one.seq, one.kind, one.agent, one.host, one.verdict, one.rule,
-                one.method, one.target, one.status, one.bytes, one.ms, one.fetch_id,
+                one.method, one.target, one.status, one.bytes, one.ms, one.fetch_id, one.detail,
             )
             for number, one in enumerate(self._entries, start=1)
         ]  # fmt: skip

@@ -33,11 +33,14 @@ class Query:
     values: tuple[object, ...]
 
 
-def select_rows(wanted: Wanted, before: Cursor | None = None, *, whole_slots: bool = False) -> Query:
-    """From the rows. whole_slots: times as `tally` rounds them."""
+def select_rows(
+    wanted: Wanted, before: Cursor | None = None, *, whole_slots: bool = False, all_times: str = "by_time"
+) -> Query:
+    """From the rows. whole_slots: times as `tally` rounds them. all_times: the index to walk where nothing but the
+    time is wanted."""
     conditions: list[str] = []
     values: list[object] = []
-    index = "by_time"
+    index = all_times
     for column, number in (("kind", wanted.kind), ("verdict", wanted.verdict), ("agent", wanted.agent)):
         if number is not None:
             conditions.append(f"{column} = ?")

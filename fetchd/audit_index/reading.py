@@ -134,7 +134,8 @@ class SqliteAuditIndex:
             known = _look_up(found, wanted if wanted.kind else replace(wanted, kind=HOP))
             if known is None:
                 return ()
-            query = select_rows(known)
+            # Host by host nothing has to be sorted, but every row is looked at: twice as quick where most count.
+            query = select_rows(known, all_times="by_host" if _covers_most(found, wanted) else "by_time")
             stopped = [found.number(Name.VERDICT, one) or -1 for one in STOPPED]
             rows = found.db.execute(
                 f"SELECT host, COUNT(*) AS many, SUM(verdict IN (?, ?, ?)), TOTAL(bytes) FROM {query.source}"  # noqa: S608
@@ -225,7 +226,8 @@ class SqliteAuditIndex:
 
 
 _COLUMNS: Final = (
-    "number, time, chain, seq, kind, agent, host, verdict, rule, method, target, status, bytes, ms, fetch_id"
+    "number, time, chain, seq, kind, agent, host, verdict, rule, method, target, status, bytes, ms, fetch_id,"
+    " detail"
 )
 
 
@@ -233,6 +235,19 @@ def _read_row(found: _Connection, row: Sequence[object]) -> Row:
     number, when, chain, seq, kind, agent, host, verdict, rule, method, *rest = row
     words = (found.text(one) for one in (kind, agent, host, verdict, rule, method))  # type: ignore[arg-type]
     return Row(number, when, found.text(chain), seq, *words, *rest)  # type: ignore[arg-type]
+
+
+def _covers_most(found: _Connection, wanted: Filter) -> bool:
+    """Whether the time that is wanted is more than half of the log's."""
+    (first,), (last,) = (
+        found.db.execute(f"SELECT {which}(time) FROM rows").fetchone()  # noqa: S608 (one of two words)
+        for which in ("MIN", "MAX")
+    )
+    if first is None:
+        return False
+    since = first if wanted.since is None else max(first, wanted.since)
+    until = last if wanted.until is None else min(last, wanted.until)
+    return bool(2 * (until - since) > last - first)
 
 
 def _find_places(found: _Connection, condition: str, values: list[object], limit: int) -> Sequence[Place]:

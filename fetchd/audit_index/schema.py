@@ -9,7 +9,7 @@ state    one row: lines taken in, rows there are, and the revision that changes 
 
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 APPLICATION_ID: Final = 0x66616964
 """``faid``: whose file this is."""
 
@@ -48,7 +48,8 @@ CREATE TABLE rows (
     close_file INTEGER,
     close_start INTEGER,
     fetch_id TEXT NOT NULL,
-    target TEXT NOT NULL
+    target TEXT NOT NULL,
+    detail TEXT NOT NULL
 );
 -- Each holds what filters look at, so that rows which do not match are never read.
 CREATE INDEX by_time ON rows (time, agent, host, verdict, rule, kind, bytes);

@@ -181,7 +181,7 @@ class IndexWriter:
             one.time, self._id("chain", one.chain), one.seq, self._id("kind", one.kind),
             self._id("agent", one.agent), self._id("host", one.host), self._id("verdict", one.verdict),
             self._id("rule", one.rule), self._id("method", one.method), one.status, one.bytes, one.ms,
-            file, start, file if close is not None else None, close, one.fetch_id, one.target,
+            file, start, file if close is not None else None, close, one.fetch_id, one.target, one.detail,
         )  # fmt: skip
 
     def _find(self, ending: Ending) -> _Kept | None:
@@ -201,9 +201,19 @@ class IndexWriter:
         words = final_verdict(self._text(kept.rule), ending)
         verdict, rule = self._id("verdict", words[0]), self._id("rule", words[1])
         self._db.execute(
-            "UPDATE rows SET verdict = ?, rule = ?, status = ?, bytes = ?, ms = ?, close_file = ?, close_start = ?"
-            " WHERE number = ?",
-            [verdict, rule, ending.status, ending.bytes, ending.ms, file, start, kept.number],
+            "UPDATE rows SET verdict = ?, rule = ?, status = ?, bytes = ?, ms = ?, close_file = ?, close_start = ?,"
+            " detail = ifnull(nullif(?, ''), detail) WHERE number = ?",
+            [
+                verdict,
+                rule,
+                ending.status,
+                ending.bytes,
+                ending.ms,
+                file,
+                start,
+                ending.alone.detail,
+                kept.number,
+            ],
         )
         slot = kept.time // SLOT
         tally[slot, kept.kind, kept.agent, kept.verdict, kept.rule] -= 1
@@ -255,7 +265,8 @@ class IndexWriter:
 
 _INSERT: Final = (
     "INSERT INTO rows (time, chain, seq, kind, agent, host, verdict, rule, method, status, bytes, ms, file, start,"
-    " close_file, close_start, fetch_id, target) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " close_file, close_start, fetch_id, target, detail)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,6 +29,8 @@ from .operator_access.access import Access
 from .operator_access.gate import Gate
 from .operator_paths import HEALTH_PATH, READY_PATH, RELOAD_PATH
 from .tool_identity import CHALLENGE
+
+type ShowError = Callable[[Request, Exception], Awaitable[Response]]
 
 __all__ = ("NOBODY", "RELOAD_PATH", "has_control_secret", "make_operator_app")
 
@@ -44,11 +47,13 @@ def make_operator_app(
     access: Access = NOBODY,
     pages: Sequence[BaseRoute] = (),
     open_paths: frozenset[str] = frozenset(),
+    show_error: ShowError | None = None,
 ) -> Starlette:
     """The ASGI application. check_ready: looks at everything that is needed, now.
 
     reload: raises ReloadError when everything stays as it was. pages: further routes, behind the gate but for those
-    in open_paths, which have a check of their own or say nothing of any traffic.
+    in open_paths, which have a check of their own or say nothing of any traffic. show_error: answers what no route
+    does.
     """
 
     async def health(request: Request) -> Response:
@@ -76,6 +81,7 @@ def make_operator_app(
             Route(RELOAD_PATH, take_reload, methods=["POST"]),
             *pages,
         ],
+        exception_handlers={HTTPException: show_error} if show_error is not None else {},
         middleware=[
             Middleware(BrowserGuard, hosts=tuple(hosts)),
             Middleware(Gate, access=access, open_paths=open_paths),

@@ -40,7 +40,7 @@ def render_story(explanation: Explanation, loaded: LoadedConfig | None) -> str:
         ("time", _time(story.first)),
         ("agent", story.first.text("agent") or "not in the log"),
         ("profile", _profile(explanation, loaded)),
-        ("asked", _asked(story)),
+        ("asked", describe_asked(story)),
     ]
     parts = [f"{escape_text(story.fetch_id)}: {escape_text(describe_ending(story))}", _columns(head)]
     parts += [_render_hop(hop) for hop in story.hops]
@@ -64,7 +64,7 @@ def render_list(stories: Iterable[Story]) -> str:
             story.first.text("agent") or "",
             story.outcome,
             story.rule or "",
-            _asked(story),
+            describe_asked(story),
         )
         for story in stories
     ]
@@ -137,7 +137,7 @@ def _profile(explanation: Explanation, loaded: LoadedConfig | None) -> str:
     return f"{explanation.profile}, version {explanation.version}, {since}"
 
 
-def _asked(story: Story) -> str:
+def describe_asked(story: Story) -> str:
     hop = next((hop for hop in story.hops if hop.decision is not None), None)
     if hop is not None:
         return f"{hop.first.text('method') or ''} {hop.first.text('url') or 'no URL that could be read'}"

@@ -16,13 +16,14 @@ from fetchd.audit_index.entries import identity_of
 from fetchd.audit_index.interface import IndexUnavailableError
 from fetchd.audit_index.lines import load_places
 from fetchd.errors import StoreError
-from fetchd.faces.why_text import describe_ending
+from fetchd.faces.why_text import describe_asked, describe_ending
 from fetchd.store import StoredRead
 from fetchd.why import explain
 from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.reader import LogLine
-from proxy_addons.audit.story import tell_story
+from proxy_addons.audit.story import Story, tell_story
 
+from .charts import VERDICT_CLASSES
 from .parts import PageParts
 from .timeline import draw_timeline, tell_hop
 from .views import Views
@@ -86,9 +87,14 @@ class Details:
     def _tell(self, fetch_id: str, lines: list[LogLine]) -> Mapping[str, Any]:
         story = tell_story(fetch_id, lines)
         explanation = explain(story, self._parts.config())
+        run = _is_run(lines)
         return {
-            "ending": _describe_run(lines) if _is_run(lines) else describe_ending(story),
-            "what": "Run" if _is_run(lines) else "Fetch",
+            "ending": _describe_run(lines) if run else describe_ending(story),
+            "kind": VERDICT_CLASSES.get((lines[-1].text("outcome") or "") if run else story.outcome, "none"),
+            "why": _why(story),
+            "asked": "" if run else describe_asked(story),
+            "what": "Run" if run else "Fetch",
+            "steps": [_step(line) for line in lines] if run else [],
             "first": story.first,
             "explanation": explanation,
             "timeline": draw_timeline(story),
@@ -102,6 +108,34 @@ class Details:
             return await self._parts.find_read(fetch_id), ""
         except StoreError as error:
             return None, str(error)
+
+
+def _why(story: Story) -> str:
+    """The message of what stopped it, or would have."""
+    hop = story.stopped or (story.hops[-1] if story.hops else None)
+    said = (hop.last.text("detail"), hop.first.text("detail")) if hop is not None else ()
+    last = story.fetch or (story.searches[-1] if story.searches else None)
+    return next((text for text in (*said, last.text("detail") if last is not None else None) if text), "")
+
+
+def _step(line: LogLine) -> Mapping[str, Any]:
+    """A line of a run, as a row of the table of its steps; step 0 has the sums."""
+    number, tools = line.number("step"), line.members.get("tools")
+    counts = {
+        name: None if (value := line.number(name)) is None else int(value)
+        for name in ("citations", "outside", "input_tokens", "output_tokens")
+    }
+    outcome = line.text("outcome") or ""
+    return {
+        **counts,
+        "name": "in all" if number == 0 else "?" if number is None else str(int(number)),
+        "outcome": outcome,
+        "kind": VERDICT_CLASSES.get(outcome, "none"),
+        "model": " ".join(text for name in ("provider", "model") if (text := line.text(name))),
+        "stop": ", ".join(text for name in ("stop", "failure") if (text := line.text(name))),
+        "tools": ", ".join(map(str, tools[:20])) if isinstance(tools, list) else "",
+        "ms": line.number("ms"),
+    }
 
 
 def _is_run(lines: list[LogLine]) -> bool:

@@ -1,5 +1,6 @@
 """Numbers and times as people read them."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -47,6 +48,29 @@ def show_count(number: int) -> str:
     return f"{number:,}"
 
 
+def show_step(micros: int) -> str:
+    """15 minutes, 3 hours, 7 days: a whole number of minutes."""
+    minutes = micros // 60_000_000
+    for size, unit in ((1_440, "day"), (60, "hour"), (1, "minute")):
+        if minutes % size == 0 and minutes >= size:
+            number = minutes // size
+            return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+    return f"{minutes} minutes"
+
+
+def show_verdict(verdict: str) -> str:
+    """A verdict as people say it: how a call failed is one word in the log."""
+    return f"{verdict} failure" if verdict in ("soft", "hard") else verdict
+
+
+def show_log_time(text: str) -> str:
+    """A time of a line as the pages have it, in UTC; what is none stays as it is."""
+    found = _LOG_TIME.fullmatch(text)
+    return f"{found[1]} {found[2]} UTC" if found is not None else text
+
+
+_LOG_TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3})[0-9]*Z")
+
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "time": show_time,
@@ -54,6 +78,9 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "bytes": show_bytes,
         "ms": show_ms,
         "count": show_count,
+        "step": show_step,
+        "verdict": show_verdict,
+        "log_time": show_log_time,
     }
 )
 """By their names in templates. `count` shadows Jinja's own, which is `length` too."""

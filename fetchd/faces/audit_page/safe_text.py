@@ -30,6 +30,8 @@ def show(text: object, most: int = MAX_SHOWN) -> Markup:
     whole = str(text)
     if not whole:
         return Markup("")
+    if len(whole) <= most and _is_plain_text(whole):
+        return Markup("<bdi>{}</bdi>").format(whole)
     parts: list[Markup] = []
     plain = ""
     for character in whole[:most]:
@@ -51,7 +53,13 @@ def show_long(text: object) -> Markup:
 
 def show_plain(text: object) -> str:
     """As text without markup, for attributes and files: escapes in place of what cannot be seen."""
-    return "".join(one if is_plain(one) else _name(one) for one in str(text)[:MAX_SHOWN])
+    cut = str(text)[:MAX_SHOWN]
+    return cut if _is_plain_text(cut) else "".join(one if is_plain(one) else _name(one) for one in cut)
+
+
+def _is_plain_text(text: str) -> bool:
+    """Nearly all texts: nothing in them has to be looked at by itself."""
+    return text.isascii() and text.isprintable()
 
 
 def _name(character: str) -> str:

@@ -32,9 +32,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One line of the picture: a hop, or the daemon's call as a whole."""
+    """One line of the picture: a hop, or the daemon's call as a whole. about: what was asked, and the status."""
 
     name: str
+    about: str
     start_ms: float
     total_ms: float | None
     refused: bool
@@ -100,12 +101,14 @@ def draw_timeline(story: Story) -> Timeline:
         span = Span(
             "call", "the whole call", float(call_ms), start * scale, max(LEAST, float(call_ms) * scale)
         )
-        lanes.append(Lane(fetch.text("tool") or "call", start, float(call_ms), False, (span,)))
+        lanes.append(Lane(fetch.text("tool") or "call", "", start, float(call_ms), False, (span,)))
     for hop, began in zip(story.hops, starts, strict=True):
         start = max(0.0, began - origin) if began is not None else 0.0
         name = f"hop {_number(hop)}"
         spent = phases(hop.last)
-        lanes.append(Lane(name, start, spent.get("total"), hop.refused, _spans(hop, start, scale)))
+        about = [hop.first.text("method"), hop.first.text("url"), _whole(hop.last, "status")]
+        said = " ".join(str(part) for part in about if part)
+        lanes.append(Lane(name, said, start, spent.get("total"), hop.refused, _spans(hop, start, scale)))
     return Timeline(total, tuple(lanes))
 
 

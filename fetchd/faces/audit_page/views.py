@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -81,6 +82,18 @@ class Views:
             return await self.page(request, "error.html", status, cookie, title=title, detail=detail)
         document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
         return JSONResponse(document, status, FIELDS, "application/problem+json")
+
+    async def show_error(self, request: Request, error: Exception) -> Response:
+        """What no route answers, like every other answer. error: an HTTPException."""
+        if not isinstance(error, HTTPException):
+            raise error
+        detail = _NO_ROUTE.get(error.status_code, HTTPStatus(error.status_code).phrase)
+        answer = await self.error(request, error.status_code, detail)
+        answer.headers.update(error.headers or {})
+        return answer
+
+
+_NO_ROUTE: Final = {404: "there is no such page here", 405: "this address takes another method"}
 
 
 def redirect(target: str, cookie: str | None = None) -> Response:

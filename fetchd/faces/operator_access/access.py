@@ -28,8 +28,6 @@ from .links import Links
 from .sessions import LIFE_SECONDS, Session, Sessions
 
 MAX_TOKEN: Final = 512
-MAX_COOKIES: Final = 4_096
-"""Bytes of a Cookie field that are read; other servers of this machine may have left theirs."""
 
 NO_TOKEN: Final = "there is no token yet; make one: fetchd operator token, or a link: fetchd operator link"  # noqa: S105 (a sentence)
 UNKNOWN: Final = "the token is not known here; it may have been replaced"
@@ -97,8 +95,11 @@ class Access:
 
     async def sign_in(self, scope: Scope, token: str, code: str) -> str | Denied:
         """The cookie of a new session, for a token or the code of a link."""
-        if code:
-            denied = await self._check(address_of(scope), lambda _: self.links.take(code), SPENT)
+        if code and self.links.take(code):
+            # 256 bits of ours: an address that others made wait still signs in by a link.
+            denied = None
+        elif code:
+            denied = await self._check(address_of(scope), lambda _: False, SPENT)
         else:
             denied = await self._check(address_of(scope), lambda known: _is_known(token.strip(), known))
         if denied is not None:
@@ -169,10 +170,11 @@ def address_of(scope: Scope) -> str:
 
 
 def read_cookies(scope: Scope) -> dict[str, str]:
-    """The cookies of a request, none when they cannot be read. Of two of one name the last counts."""
+    """The cookies of a request, all of them: other servers of this machine may have left many, and ours stands behind
+    theirs; the server bounds the fields. Of two of one name the last counts."""
     text = "; ".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie")
     found: dict[str, str] = {}
-    for part in text[:MAX_COOKIES].split(";"):
+    for part in text.split(";"):
         name, mark, value = part.strip().partition("=")
         if mark:
             found[name] = value

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fetchd.audit_index.interface import OPEN, SLOT, WOULD_REFUSE, AuditIndex, Cursor, Filter, Name, Row
 from fetchd.audit_index.memory import MemoryAuditIndex
+from fetchd.audit_index.queries import Query, Wanted, select_rows
 from fetchd.audit_index.reading import SqliteAuditIndex
 from tests.fetchd.audit_index.kit import SECOND, START, fill, fill_memory, foreign, reading, write_log
 
@@ -146,6 +147,36 @@ async def test_the_lines_of_a_fetch_are_found(index: AuditIndex) -> None:
     assert await index.line_places("nothing", 1) == await index.line_places("gateway-0", 2**62) == []
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "most"),
+    [
+        pytest.param(None, None, True, id="all of it"),
+        pytest.param(START, None, True, id="the greater part: a line is of the year 9999"),
+        pytest.param(None, START + 3_600 * SECOND, False, id="the lesser part"),
+        pytest.param(START, START + 3_600 * SECOND, False, id="an hour"),
+        pytest.param(-(10**18), 10**18, True, id="more than there is"),
+    ],
+)
+async def test_hosts_are_counted_one_by_one_where_most_rows_count(
+    both: tuple[SqliteAuditIndex, MemoryAuditIndex],
+    monkeypatch: pytest.MonkeyPatch,
+    since: int | None,
+    until: int | None,
+    most: bool,
+) -> None:
+    """Then nothing has to be sorted. Either way the answer is the same (see below)."""
+    walked = []
+
+    def select(wanted: Wanted, all_times: str) -> Query:
+        walked.append(all_times)
+        return select_rows(wanted, all_times=all_times)
+
+    monkeypatch.setattr("fetchd.audit_index.reading.select_rows", select)
+    wanted = Filter(since=since, until=until)
+    assert await both[0].top_hosts(wanted, 1_000)
+    assert walked == ["by_host" if most else "by_time"]
+
+
 STEPS = [1, SLOT, 5 * SLOT, 60 * SLOT, 180 * SLOT, 1440 * SLOT]
 words = st.sampled_from(
     ["", "bot", "other", "refused", "allowed", OPEN, WOULD_REFUSE, "host", "hop", "fetch", "x"]
@@ -175,7 +206,7 @@ async def test_both_say_the_same(
     real, memory = both
 
     def shown(rows: Sequence[Row]) -> list[tuple[object, ...]]:
-        return [(row.chain, row.seq, row.time, row.verdict, row.rule, row.target) for row in rows]
+        return [(row.chain, row.seq, row.time, row.verdict, row.rule, row.target, row.detail) for row in rows]
 
     assert sorted(shown(await real.find(wanted, limit=1_000))) == sorted(
         shown(await memory.find(wanted, limit=1_000))

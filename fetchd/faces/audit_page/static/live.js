@@ -18,10 +18,17 @@
   let last = 0;
   let said = 0;
   let unsaid = 0;
+  let source = null;
+
+  // What a person has marked would be gone, so nothing is put in its place meanwhile.
+  const isMarked = () => {
+    const marked = document.getSelection();
+    return !!marked && !marked.isCollapsed && live.contains(marked.anchorNode);
+  };
 
   const look = () => {
     timer = 0;
-    if (paused || asking || document.hidden || wanted === live.dataset.revision) return;
+    if (paused || asking || document.hidden || wanted === live.dataset.revision || isMarked()) return;
     const wait = last + LEAST_MS - Date.now();
     if (wait > 0) {
       timer = window.setTimeout(look, wait);
@@ -35,8 +42,9 @@
     request.onload = () => {
       asking = false;
       const found = request.response && request.response.getElementById("live");
-      if (request.status === 200 && found && found.dataset.live) put(document.importNode(found, true));
-      else if (request.status === 200) window.location.reload(); // the form to sign in, most likely
+      const known = found && found.dataset.live;
+      if (request.status === 200 && !known) window.location.reload(); // the form to sign in, most likely
+      else if (request.status === 200 && !isMarked()) put(document.importNode(found, true));
       if (!timer) look();
     };
     request.onerror = () => { asking = false; };
@@ -47,8 +55,12 @@
     const focused = document.activeElement && live.contains(document.activeElement) ? document.activeElement.id : "";
     const opened = [...live.querySelectorAll("details[open]")].map((one) => one.id);
     const more = Number(fresh.dataset.total) - Number(live.dataset.total);
+    const read = [...live.querySelectorAll(".rows a[id]")].find((one) => one.getBoundingClientRect().top >= 0);
+    const height = read && window.scrollY > 0 ? read.getBoundingClientRect().top : 0;
     live.replaceWith(fresh);
     live = fresh;
+    const same = height && document.getElementById(read.id); // the row at the top of the window stays where it is
+    if (same) window.scrollBy(0, same.getBoundingClientRect().top - height);
     for (const id of opened) {
       const one = id && document.getElementById(id);
       if (one) one.open = true;
@@ -63,14 +75,27 @@
     }
   };
 
-  const source = new EventSource(live.dataset.live);
-  source.addEventListener("change", (event) => { wanted = event.data; look(); });
-  source.addEventListener("signed-out", () => { source.close(); news.textContent = "Signed out. Reload to sign in."; });
-  document.addEventListener("visibilitychange", look);
+  // A browser keeps six connections to a server: pages that nobody sees must not hold them.
+  const follow = () => {
+    if (document.hidden) {
+      if (source) source.close();
+      source = null;
+    } else if (!source) {
+      source = new EventSource(live.dataset.live);
+      source.addEventListener("change", (event) => { wanted = event.data; look(); });
+      source.addEventListener("signed-out", () => {
+        source.close();
+        news.textContent = "Signed out. Reload to sign in.";
+      });
+    }
+  };
+  document.addEventListener("visibilitychange", () => { follow(); look(); });
+  document.addEventListener("selectionchange", look);
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
     look();
   });
+  follow();
   controls.hidden = false;
 })();

@@ -16,6 +16,7 @@ from fetchd.audit_index.reading import SqliteAuditIndex
 from fetchd.faces.audit_page.parts import PageParts
 from fetchd.faces.audit_page.routes import make_pages
 from fetchd.faces.audit_page.verifying import Verification, Verifier
+from fetchd.faces.audit_page.views import Views
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
 from fetchd.health import Readiness
@@ -133,8 +134,9 @@ async def open_site(folder: Path) -> AsyncIterator[Site]:
         now=lambda: site.now,
     )
     app = make_operator_app(
-        check_ready, access=access, control_secret=CONTROL, pages=make_pages(access, CONTROL, parts)
-    )
+        check_ready, access=access, control_secret=CONTROL, pages=make_pages(access, CONTROL, parts),
+        show_error=Views().show_error,
+    )  # fmt: skip
     site.log.mkdir(exist_ok=True)
     site.index()
     async with serving(app, listening):

@@ -22,6 +22,28 @@ from tests.kit.tools import give_up
 
 AXE = REPOSITORY / "tests/e2e/node/node_modules/axe-core/axe.min.js"
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+BROKEN = """() => {
+    const lines = one => {
+        const walk = document.createTreeWalker(one, NodeFilter.SHOW_TEXT), tops = new Set();
+        while (walk.nextNode()) if (walk.currentNode.data.trim()) {
+            const range = document.createRange();
+            range.selectNodeContents(walk.currentNode);
+            for (const rect of range.getClientRects()) tops.add(Math.round(rect.top));
+        }
+        return tops.size;
+    };
+    const all = names => [...document.querySelectorAll(names)];
+    return [
+        ...all(".rows .badge, .rows .agent a, .rows td:last-child a, .hosts .number, .rows th, .hosts thead th")
+            .filter(one => lines(one) > 1),
+        ...all(".rows time").filter(one => lines(one) > 2),
+        ...all(".hosts .number, .rows td").filter(one => {
+            const box = (one.closest(".panel") || document.body).getBoundingClientRect();
+            return one.getBoundingClientRect().right > box.right + 0.5;
+        }),
+    ].map(one => one.outerHTML);
+}"""
+"""Words cut in two, and columns out of sight."""
 INTRUDERS = """() => {
     window.refused = [];
     document.addEventListener("securitypolicyviolation", event => window.refused.push(event.effectiveDirective));
@@ -103,6 +125,24 @@ async def test_it_reads_at_every_width_in_light_and_dark_without_a_barrier(stage
     assert colours == {("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")}
 
 
+async def test_no_word_of_a_row_is_cut_in_two_and_no_column_is_out_of_sight(stage: Stage) -> None:
+    """Agents, rules and hosts as long as they come in practice, where the rows are a table, and in cards."""
+    log = AuditLog.open(stage.site.log, "gateway-7", KEYS, clock=Clock(START_NS))
+    words: dict[str, Any] = {"agent": "research-agent-7", "fetch_id": "019c018e-be81-74d1-834a-307833714f83"}
+    long = (
+        "https://name-that-goes-on.and-on.edge-cache-eu-central-1.d111111abcdef8.provider.example/" + "a" * 80
+    )
+    hop(log, **words, verdict=Outcome.REFUSED, rule="no-allowed-address", detail="why " * 20, url=long)
+    hop(log, **words, would_refuse="authority-mismatch", closing={"decoded_bytes": 1023 << 20})
+    log.close()
+    await asyncio.to_thread(stage.site.index)
+    seen = await stage.open("/?range=all")
+    for width in (1920, 1280, 1100, 1000, 360):
+        await seen.page.set_viewport_size({"width": width, "height": 900})
+        assert await seen.page.evaluate(BROKEN) == [], width
+        assert await seen.page.evaluate(SIDEWAYS) == 0, width
+
+
 async def test_the_form_to_sign_in_has_no_barrier(stage: Stage) -> None:
     for scheme in ("light", "dark"):
         seen = await visit(stage.browser, f"{stage.site.origin}/", 320, scheme)
@@ -142,6 +182,29 @@ async def test_newer_rows_are_seen_as_they_come_until_that_is_paused(stage: Stag
     assert await page.get_by_role("cell", name="https://later.example/").count() == 0
     await page.get_by_role("button", name="Pause live updates").click()
     await page.get_by_role("cell", name="https://later.example/").wait_for()
+
+    # What is marked stays, to be copied; the rows come when it is let go.
+    await page.evaluate("document.getSelection().selectAllChildren(document.querySelector('.rows .target'))")
+    log = AuditLog.open(stage.site.log, "gateway-9", KEYS, clock=Clock(START_NS + 500 * 10**9))
+    for name in ("marked", "again"):
+        hop(log, fetch_id=name, url=f"https://{name}.example/")
+        await asyncio.to_thread(stage.site.index)
+        await other.page.get_by_role("cell", name=f"https://{name}.example/").wait_for()
+    log.close()
+    async with page.expect_response("**/live") as told:
+        await page.evaluate("new EventSource('/live')")
+    assert (await told.value).status == 200
+    assert await page.get_by_role("cell", name="https://marked.example/").count() == 0
+    await page.evaluate("document.getSelection().removeAllRanges()")
+    await page.get_by_role("cell", name="https://marked.example/").wait_for()
+
+    # A page that nobody sees holds none of the browser's few connections.
+    hide = "is => { Object.defineProperty(document, 'hidden', {value: is, configurable: true});"
+    hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+    async with other.page.expect_event("requestfailed", lambda one: one.url.endswith("/live")):
+        await other.page.evaluate(hide, True)
+    async with other.page.expect_request("**/live"):
+        await other.page.evaluate(hide, False)
     assert seen.said == []
 
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,13 +62,43 @@ async def get(site: Site, path: str, **fields: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/log", "/fetch/g1", "/fetch/none", "/line", "/export.csv", "/?x=1", "/sign-in"]
+    "path",
+    [
+        "/",
+        "/log",
+        "/fetch/g1",
+        "/fetch/none",
+        "/line",
+        "/export.csv",
+        "/?x=1",
+        "/sign-in",
+        "/nothing",
+        "/log/verify",
+    ],
 )
 async def test_every_answer_has_the_protecting_fields(site: Site, path: str) -> None:
     async with site.browser() as browser:
         answer = await browser.get(path, headers={} if path == "/sign-in" else AUTH)
     assert {name: answer.headers[name] for name in FIELDS} == dict(FIELDS)
     assert "unsafe" not in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/nothing", 404, "there is no such page here"),
+        ("/log/verify", 405, "this address takes another method"),
+        ("/static/nothing.js", 404, "there is no such page here"),
+    ],
+)
+async def test_what_no_route_answers_is_a_page_or_a_problem_document(
+    site: Site, path: str, status: int, text: str
+) -> None:
+    page, document = await get(site, path), await get(site, path, Accept="application/json")
+    assert (page.status_code, document.status_code) == (status, status)
+    assert text in page.text and '<a href="/">' in page.text
+    assert document.json()["detail"] == text
+    assert page.headers.get("allow") == ("POST" if status == 405 else None)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +184,31 @@ async def test_the_first_page_shows_rows_counts_and_where_to_go_on(site: Site) -
     assert "Nothing matches" in (await get(site, "/?agent=nobody")).text
 
 
+async def test_a_row_says_why_and_leads_to_all_of_its_agent(site: Site) -> None:
+    """The message of the log stands in the row; one that a close line brings takes the place of the first."""
+    log = AuditLog.open(site.log, "gateway-5", AUDIT_KEYS, clock=Clock(START_NS))
+    hop(log, fetch_id="late", detail="reported <only>", would_refuse="host",
+        closing={"verdict": Outcome.REFUSED, "rule": "byte-cap", "detail": "more than 2 bytes"})  # fmt: skip
+    hop(log, fetch_id="would", detail="reported <only>", would_refuse="host")
+    site.index()
+    hop(log, fetch_id="begun", end=False)
+    site.index()
+    log.close()
+    page = (await get(site, "/?rule=host&rows=25")).text
+    assert page.count("reported &lt;only&gt;") == 1 and '<span class="rule"><bdi>host</bdi>' in page
+    assert "more than 2 bytes" in (await get(site, "/?fetch=late")).text
+    assert 'href="/?rule=host&amp;rows=25&amp;agent=bot"' in page
+    rows = {row["fetch_id"]: row["detail"] for row in (await get(site, "/export.json")).json()["rows"]}
+    assert (rows["g1"], rows["late"], rows["would"], rows["f1"]) == (
+        "no", "more than 2 bytes", "reported <only>", "",
+    )  # fmt: skip
+
+
 async def test_a_refused_fetch_says_why_and_what_would_allow_it(site: Site) -> None:
     page = (await get(site, "/fetch/g1")).text
     assert "refused by rule host" in page and "https://evil.example/" in page
+    assert "<dt>Message</dt><dd><bdi>no</bdi>" in page and "GET https://evil.example/" in page
+    assert page.index("What would allow it") < page.index("Timeline")
     page = (await get(site, "/fetch/g2")).text
     assert "let through, then refused by rule byte-cap" in page
     assert "What would allow it" in page and "[profiles." in page
@@ -261,6 +314,11 @@ async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> N
     assert "answered by brave" in page and "&lt;b&gt;cats&lt;/b&gt;" in page
     page = (await get(site, "/fetch/run-1")).text
     assert "<h1>Run <code>" in page and page.count("Line: <bdi>ask</bdi>") == 2 and "<bdi>done</bdi>" in page
+    assert re.findall(r'<tr><th scope="row">([^<]*)</th><td><span class="badge good-two">', page) == [
+        "1",
+        "in all",
+    ]
+    assert page.count("<bdi>anthropic m</bdi>") == 2
     rows = {row["kind"]: row for row in (await get(site, "/export.json")).json()["rows"]}
     assert (rows["web"]["target"], rows["search"]["method"]) == ("anthropic messages, 1 cited", "web_search")
     assert (rows["ask"]["fetch_id"], rows["ask"]["verdict"]) == ("run-1", "success")
@@ -408,7 +466,21 @@ async def test_csv_and_json_hold_what_is_filtered_newest_first(site: Site) -> No
 
 async def test_no_cell_is_a_formula_and_no_line_is_two(site: Site) -> None:
     write_hostile(site.log)
-    agents = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1", "'=1", "a\r\nb", 'a"b,c')
+    agents = (
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        " =1",
+        "＝1",
+        "'=1",
+        "a\r\nb",
+        'a"b,c',
+        "x;=1+1",
+        'x; "=1"',
+        "x;a-b",
+    )
     line = {"kind": "run", "time": "2026-01-01T00:04:00Z"}
     foreign(
         site.log, [{**line, "seq": n, "agent": text, "fetch_id": text} for n, text in enumerate(agents, 1)]
@@ -416,13 +488,17 @@ async def test_no_cell_is_a_formula_and_no_line_is_two(site: Site) -> None:
     site.index()
     answer = await get(site, "/export.csv?range=all")
     rows = list(csv.reader(io.StringIO(answer.text)))
-    assert {len(row) for row in rows} == {14}
+    assert {len(row) for row in rows} == {15}
     cells = [cell for row in rows[1:] for cell in row]
     assert not [cell for cell in cells if cell.lstrip()[:1] in ("=", "+", "-", "@", "＝")]
     assert not [cell for cell in cells if not cell.isprintable()]
     assert {"'=1+1", "'@SUM(A1)", "'＝1", "''=1", "a\\x0d\\x0ab", 'a"b,c', "\\x09=1"} <= {
         row[4] for row in rows
     }
+    assert {"x;'=1+1", 'x; "\'=1"', "x;a-b"} <= {row[4] for row in rows}
+    # Where the comma is the decimal mark, a spreadsheet ends a cell at each semicolon.
+    cells = [cell for row in csv.reader(io.StringIO(answer.text), delimiter=";") for cell in row]
+    assert not [cell for cell in cells if cell.lstrip(' "')[:1] in ("=", "+", "-", "@", "＝")]
     assert answer.text.count("\r\n") == len(rows)
     json.loads((await get(site, "/export.json?range=all")).text)
 
@@ -452,6 +528,25 @@ async def test_an_export_is_bounded_and_says_where_to_go_on(monkeypatch: pytest.
     assert seen == list(range(11, 0, -1))
     assert (await ask("agent=a", 100))["next"] is None
     assert await ask("agent=nobody", 5) == {"rows": [], "next": None}
+
+
+async def test_rows_of_an_export_are_written_out_beside_the_calls_of_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The event loop that writes a thousand rows serves nobody meanwhile."""
+    threads = set()
+    written = export._values
+
+    def write(row: Row) -> list[object]:
+        threads.add(threading.get_ident())
+        return written(row)
+
+    monkeypatch.setattr(export, "_values", write)
+    row = Row(1, 1, "c", 1, "run", "a", "", "", "", "", "", None, None, None, "")
+    for render in (render_csv, render_json):
+        pages = read_pages(MemoryAuditIndex(), Question(Filter(), {}), [row] * 3, 10)
+        assert [part async for part in render(pages)]
+    assert threads and threading.get_ident() not in threads
 
 
 async def test_an_export_that_breaks_off_does_not_end_well() -> None:

@@ -196,6 +196,27 @@ async def test_after_many_failures_an_address_waits(site: Site) -> None:
         assert (await browser.sign_in()).status_code == 303
 
 
+async def test_a_link_signs_in_from_an_address_that_has_to_wait(site: Site) -> None:
+    """Whoever shares the operator's address, a script with an old token say, does not keep him out."""
+    code = site.access.links.issue()
+    async with site.browser() as browser:
+        for _ in range(MAX_FAILURES):
+            await browser.get("/", headers={"Authorization": "Bearer no"})
+        assert (await browser.sign_in()).status_code == 429
+        assert (await browser.sign_in(path="/sign-in?code=wrong")).status_code == 429
+        assert (await browser.sign_in(path=f"/sign-in?code={code}")).status_code == 303
+        assert (await browser.get("/")).status_code == 200
+
+
+async def test_cookies_of_other_servers_of_this_machine_do_not_hide_the_session(site: Site) -> None:
+    async with site.browser() as browser:
+        await browser.sign_in()
+        ours = "; ".join(f"{name}={value}" for name, value in browser.client.cookies.items())
+    theirs = "; ".join(f"theirs-{number}={'x' * 1_000}" for number in range(30))
+    async with site.browser() as browser:
+        assert (await browser.get("/", headers={"Cookie": f"{theirs}; {ours}"})).status_code == 200
+
+
 async def test_a_session_ends_when_it_is_not_used_and_after_its_time(site: Site) -> None:
     async with site.browser() as browser:
         await browser.sign_in()
