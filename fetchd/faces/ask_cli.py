@@ -31,7 +31,7 @@ from proxy_addons.policy.agents import LOCAL_AGENT
 from proxy_addons.policy.limits import ASK
 from proxy_addons.policy.vendors.dialects import Vendor
 
-from .ask_results import describe_event, describe_usage, render_ask_problem, render_outcome
+from .ask_results import describe_broken, describe_event, describe_usage, render_ask_problem, render_outcome
 from .calls import ToolNotAllowedError, require_tool
 from .config_option import BadInputError, config_option, state_dir_option
 from .fetch_cli import FetchSettings, read_settings
@@ -82,14 +82,15 @@ async def open_asking(settings: FetchSettings) -> AsyncIterator[Asker]:
     "allowed_domains",
     multiple=True,
     metavar="HOST",
-    help="A host the vendor may reach, with its subdomains; may be repeated. Not at openrouter-2025.",
+    help="A host the vendor may reach, with its subdomains; may be repeated. Not at openai-chat and openrouter-2025.",
 )
 @click.option(
     "--block",
     "blocked_domains",
     multiple=True,
     metavar="HOST",
-    help="A host the vendor may not reach; may be repeated. Not at openai, which takes allowed hosts alone.",
+    help="A host the vendor may not reach; may be repeated. Not at openai, which takes allowed hosts alone, and not"
+    " at openrouter-2025.",
 )
 @click.option("--max-steps", type=int, metavar="N", help="Completions of this run at the most.")
 @click.option(
@@ -204,6 +205,9 @@ class AskDisplay:
         """The sources, and how it ended. Failures are said however quiet it is."""
         if outcome.error is not None:
             self._line(f"Error: {outcome.error}")
+        elif not as_json:
+            for line in describe_broken(outcome):
+                self._line(f"Warning: {line}")
         if self._quiet:
             return
         citations = [one for step in outcome.steps for one in step.citations]
@@ -213,7 +217,8 @@ class AskDisplay:
                 outside = any(one.outside_declaration for one in citations if one.url == url)
                 self._line(f"  {plain_line(url)}{'  (outside what was declared)' if outside else ''}")
         if dropped := sum(step.dropped_rows for step in outcome.steps):
-            self._line(f"{dropped} results outside what was declared were dropped")
+            results = "1 result" if dropped == 1 else f"{dropped} results"
+            self._line(f"left out, as outside what was declared: {results}")
         spent = f" ({outcome.spent})" if outcome.spent is not None else ""
         self._line(f"run {outcome.run_id}: {outcome.status.value}{spent}, {describe_usage(outcome.usage)}")
 

@@ -136,7 +136,7 @@ def describe_event(event: RunEvent) -> str:
         case StepBegan():
             return f"step {event.step}: asking {event.provider} ({event.model})"
         case ServerToolUsed():
-            return f"  {event.provider} {event.tool}: {'done' if event.ok else 'failed'}"
+            return f"  {event.provider} {event.tool}: {'done' if event.ok else f'failed ({event.error})'}"
         case StepEnded():
             if event.error is not None:
                 return f"step {event.step}: {event.error}"
@@ -144,6 +144,18 @@ def describe_event(event: RunEvent) -> str:
             return f"step {event.step}: {stop}, {describe_usage(event.usage)}"
         case Noted():
             return f"note: {event.text}"
+
+
+def describe_broken(outcome: RunOutcome) -> list[str]:
+    """A line for each web tool that did not once run at the last step: the answer then rests on less than it may seem
+    to."""
+    tools = outcome.steps[-1].tools if outcome.steps else ()
+    ran = {one.tool for one in tools if one.succeeded()}
+    broken = {one.tool: one.error for one in tools if one.tool not in ran}
+    return [
+        f"the provider's {tool} failed ({error}): the answer does not rest on it"
+        for tool, error in broken.items()
+    ]
 
 
 def describe_usage(usage: Usage) -> str:

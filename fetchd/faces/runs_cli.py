@@ -39,7 +39,11 @@ from .store_option import find_state, run, state_option
 
 NOT_FOUND: Final = 1
 MAX_SHOWN: Final = 300
-"""Characters of a quote in a table."""
+"""Characters of a quote on a terminal."""
+UNKNOWN: Final = "-"
+"""Where there is little room, for what was not reported."""
+_LEGEND: Final = f"in, out: tokens; web: requests, billed one by one; {UNKNOWN}: not reported"
+_INDENT: Final = 6
 
 OpenTools = Callable[[FetchSettings], AbstractAsyncContextManager[DaemonTools]]
 
@@ -73,19 +77,18 @@ def runs(agent: str | None, lines: int, as_json: bool, state_dir: Path | None) -
     rows = [
         (
             stored.id,
-            stored.began_at,
+            f"{stored.began_at[:10]} {stored.began_at[11:19]}Z",
             stored.agent,
             f"{stored.provider} {stored.model}",
             _describe_status(stored),
-            totals.steps,
             totals.usage.input_tokens,
             totals.usage.output_tokens,
             totals.usage.server_tool_requests,
         )
         for stored, totals in found
     ]
-    head = ("run", "began", "agent", "asked", "status", "steps", "tokens in", "tokens out", "web requests")
-    _print_table(head, rows)
+    head = ("run", "began", "agent", "asked", "status", "in", "out", "web")
+    _print_table(head, rows, note=_LEGEND, unknown=UNKNOWN)
 
 
 async def _list(state_dir: Path, agent: str | None, count: int) -> list[tuple[StoredRun, RunTotals]]:
@@ -139,7 +142,7 @@ def citations(
         for stored, check in rows:
             _print_json(render_citation_row(run_id, stored, check))
     else:
-        _print_citations(rows, verify=verify)
+        _print_citations(rows)
     bad = {Finding.NOT_FOUND, Finding.UNREADABLE}
     context.exit(NOT_FOUND if any(one is not None and one.finding in bad for one in checked) else 0)
 
@@ -237,16 +240,32 @@ def render_citation_row(
     return row
 
 
-def _print_citations(rows: Iterable[tuple[StoredCitation, CheckedCitation | None]], *, verify: bool) -> None:
-    shown = []
+def _print_citations(rows: Iterable[tuple[StoredCitation, CheckedCitation | None]]) -> None:
+    """One after the other, each line whole: an address that is folded into a column can be neither opened nor
+    copied."""
+    console = _console()
     for stored, check in rows:
         one = stored.citation
-        quote = one.cited_text if one.cited_text is None else one.cited_text[:MAX_SHOWN]
-        outside = "outside what was declared" if one.outside_declaration else ""
-        finding = [] if check is None else [_describe_finding(check)]
-        shown.append((stored.step, one.url, one.title, quote, outside, *finding))
-    head = ("step", "url", "title", "quoted", "", *(["on the page now"] if verify else []))
-    _print_table(head, shown, note=f"Citations: {CLAIM}.")
+        console.print(
+            Text.assemble((f"{stored.step:<{_INDENT}}", "dim"), (plain_line(one.url), "cyan")), soft_wrap=True
+        )
+        lines = [
+            Text(plain_line(one.title), "bold")
+            if one.title is not None
+            else Text("title not reported", "dim")
+        ]
+        if one.cited_text is None:
+            lines.append(Text("quote not reported", "dim"))
+        else:
+            lines.append(Text(f"“{plain_line(one.cited_text[:MAX_SHOWN])}”"))
+        if one.outside_declaration:
+            lines.append(Text("outside what was declared", "yellow"))
+        if check is not None:
+            style = "green" if check.finding is Finding.FOUND else "yellow"
+            lines.append(Text(f"on the page now: {plain_line(_describe_finding(check))}", style))
+        for line in lines:
+            console.print(Text(" " * _INDENT).append_text(line), soft_wrap=True)
+    console.print(Text(f"Citations: {CLAIM}.", style="dim"))
 
 
 def _describe_finding(check: CheckedCitation) -> str:
@@ -280,22 +299,33 @@ def _describe_status(stored: StoredRun) -> str:
     return stored.status if stored.spent is None else f"{stored.status}: {stored.spent}"
 
 
-def _print_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = "") -> None:
-    """Cells came from outside: one line each, nothing that moves a cursor. None is `not reported`."""
-    console = Console(markup=False, highlight=False, emoji=False)
+def _console() -> Console:
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def _print_table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    note: str = "",
+    unknown: str = "not reported",
+) -> None:
+    """Cells came from outside: one line each, nothing that moves a cursor. The first column is never folded: it is
+    what a user copies. unknown: stands for None."""
+    console = _console()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in head:
-        table.add_column(name, overflow="fold")
+    for place, name in enumerate(head):
+        table.add_column(name, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        table.add_row(*(_cell(one) for one in row))
+        table.add_row(*(_cell(one, unknown) for one in row))
     console.print(table)
     if note:
         console.print(Text(note, style="dim"))
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object, unknown: str) -> Text:
     if value is None:
-        return Text("not reported", style="dim")
+        return Text(unknown, style="dim")
     return Text(f"{value:,}" if isinstance(value, int) else plain_line(str(value)))
 
 

@@ -12,7 +12,7 @@ from proxy_addons.policy.tallies import Tallies
 
 ANSWERED: Final = "answered"
 REFUSED: Final = "refused"
-OWN_CODES: Final = frozenset({"unreachable", "bad_answer", "aborted"})
+OWN_CODES: Final = frozenset({"unreachable", "bad_answer", "timed_out", "aborted"})
 """Failures as this daemon calls them (`fetchd.web_access.running`); all others are the vendor's words."""
 
 

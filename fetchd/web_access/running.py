@@ -42,6 +42,10 @@ from .vendor import CompletionVendor
 
 MAX_CONTINUATIONS: Final = 5
 """Of one answer: what the vendor's own sample takes."""
+TIMED_OUT: Final = "timed_out"
+"""Ours: the time of the run was spent before the vendor had answered."""
+ABORTED: Final = "aborted"
+"""Ours: whoever asked has gone."""
 CAPPED: Final = "max_uses_exceeded"
 RETRYABLE: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 524, 529})
 """Statuses after which another vendor is asked: this one may be well again later."""
@@ -84,10 +88,11 @@ def prepare_vendors(web: WebAccess, vendors: Sequence[CompletionVendor]) -> tupl
 
 @dataclass(slots=True)
 class _State:
-    """A run so far. echo, pending, said: of an answer that paused and goes on."""
+    """A run so far. limit: on its time. echo, pending, said: of an answer that paused and goes on."""
 
     spec: RunSpec
     spending: Spending
+    limit: asyncio.Timeout | None = None
     at: int = 0
     observations: list[str] = field(default_factory=list)
     echo: Blocks = ()
@@ -145,7 +150,7 @@ class Runner:
             self._emit(Noted(note))
         try:
             await self._log.begin(spec, first.vendor.name, first.vendor.model)
-            async with asyncio.timeout(spec.budget.seconds):
+            async with asyncio.timeout(spec.budget.seconds) as state.limit:
                 outcome = await self._loop(state)
         except TimeoutError:
             outcome = self._outcome(state, RunStatus.SPENT, spent="time")
@@ -211,7 +216,7 @@ class Runner:
                 usage = usage.replaced_by(told)
                 return
             seen[told] += 1
-            self._emit(ServerToolUsed(told.provider, told.tool, told.succeeded()))
+            self._emit(ServerToolUsed(told.provider, told.tool, told.error))
 
         at, began = _timestamp(), self._now()
         try:
@@ -222,7 +227,9 @@ class Runner:
             found = error
         except asyncio.CancelledError:
             # It was asked, so it is charged: as much as it had told of by then.
-            step.calls.append(self._call(prepared, number, at, began, usage, code="aborted"))
+            late = state.limit is not None and state.limit.expired()
+            code = TIMED_OUT if late else ABORTED
+            step.calls.append(self._call(prepared, number, at, began, usage, code=code))
             step.tools += seen.elements()
             state.steps.append(step.end())
             await asyncio.shield(self._log.add_step(state.spec, state.steps[-1]))
@@ -237,7 +244,7 @@ class Runner:
             if seen[call]:
                 seen[call] -= 1
             else:
-                self._emit(ServerToolUsed(call.provider, call.tool, call.succeeded()))
+                self._emit(ServerToolUsed(call.provider, call.tool, call.error))
         state.spending.charge(found.usage, reserved)
         step.calls.append(self._call(prepared, number, at, began, found.usage, stop_reason=found.stop_reason))
         self._emit(StepEnded(number, vendor.name, found.stop, found.usage))

@@ -72,11 +72,16 @@ class ServerToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ServerToolUsed:
-    """Event: the vendor has used a tool, just now."""
+    """Event: the vendor has used a tool, just now. error: its own code, where that failed."""
 
     provider: str
     tool: str
-    ok: bool
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ran."""
+        return self.error is None
 
 
 @dataclass(frozen=True, slots=True)

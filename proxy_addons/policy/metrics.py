@@ -187,7 +187,7 @@ ASK_RUNS = _counter(
 )  # fmt: skip
 ASK_COMPLETIONS = _counter(
     "fetchd_ask_completions_total",
-    "Completions asked of a provider: answered, refused (it said so), unreachable, bad_answer, or aborted.",
+    "Completions asked of a provider: answered, refused (it said so), unreachable, bad_answer, timed_out, aborted.",
     "provider", "outcome",
 )  # fmt: skip
 ASK_COMPLETION_SECONDS = _histogram(

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fetchd.core.envelope import CUT_OUT
+from fetchd.faces import runs_cli
 from fetchd.faces.cli import main
 from proxy_addons.audit.reader import read_all
 from tests.kit import vendor_answers as answers
@@ -90,7 +91,7 @@ def test_the_answer_goes_to_standard_output_and_all_else_to_standard_error(
         "Sources, as the provider says:",
         f"  {URL}",
         f"  {OUTSIDE}  (outside what was declared)",
-        "1 results outside what was declared were dropped",
+        "left out, as outside what was declared: 1 result",
     ]
     first, then = vendor.asked
     assert first.headers["x-api-key"] == KEY
@@ -159,6 +160,51 @@ def test_a_run_can_be_read_back_when_it_is_long_over(fetchd: Command, vendor: Ve
     assert usage["server_tool_calls"] == [
         {"step": 1, "provider": "anthropic", "tool": "web_search", "error": None}
     ]
+
+
+def test_on_a_terminal_what_a_user_copies_is_whole_and_nothing_moves_its_cursor(
+    fetchd: Command, vendor: VendorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "https://docs.rs/" + "long/" * 30
+    vendor.replies = [
+        answers.message(
+            answers.search_use(),
+            answers.search_error("too_many_requests"),
+            answers.text(
+                "x",
+                answers.search_citation(long, None, "\x1b[2Jwords\u202e\nagain"),
+                answers.search_citation(OUTSIDE, "\x1b]0;title\x07"),
+            ),
+        )
+    ]
+    fetchd("ask", "x", "--search", "--allow", "docs.rs", "--max-steps", "1")
+    (run,) = fetchd.rows("runs")
+    monkeypatch.setattr(runs_cli, "_wants_json", lambda as_json: as_json)
+    monkeypatch.setenv("COLUMNS", "80")
+    runs, cited, usage = fetchd("runs"), fetchd("citations", run["run_id"]), fetchd("usage", run["run_id"])
+    assert run["run_id"] in runs.stdout
+    assert "100  20   -" in runs.stdout and "-: not reported" in runs.stdout
+    lines = cited.stdout.splitlines()
+    assert lines[:4] == [f"1     {long}", "      title not reported", "      “\\x1b[2Jwords\\u202e again”",
+                         f"1     {OUTSIDE}"]  # fmt: skip
+    assert "      outside what was declared" in lines
+    assert "nobody here has checked it" in lines[-1]
+    assert "not reported" in usage.stdout and "too_many_requests" in usage.stdout
+    assert not {"\x1b", "\x07", "\u202e"} & set(runs.stdout + cited.stdout + usage.stdout)
+
+
+def test_a_search_that_failed_is_said_however_quiet_it_is(fetchd: Command, vendor: VendorServer) -> None:
+    broke = answers.message(
+        answers.search_use(), answers.search_error("too_many_requests"), answers.text("Nothing.")
+    )
+    vendor.replies = [broke]
+    result = fetchd("ask", "x", "--search", "--no-progress")
+    assert (result.exit_code, result.stdout) == (0, "Nothing.\n")
+    assert "Warning: the provider's web_search failed (too_many_requests)" in result.stderr
+    assert "  anthropic web_search: failed (too_many_requests)" in fetchd("ask", "x", "--search").stderr
+    vendor.replies = [broke, CITED]
+    vendor.asked.clear()
+    assert fetchd("ask", "x", "--search", "--no-progress").stderr == ""
 
 
 def test_neither_key_nor_prompt_nor_answer_is_in_the_state_or_in_the_log(

@@ -60,6 +60,7 @@ def test_a_run_is_a_call_of_the_tool_and_its_completions_are_counted_by_provider
     [
         ("unreachable", "unreachable"),
         ("bad_answer", "bad_answer"),
+        ("timed_out", "timed_out"),
         ("aborted", "aborted"),
         ("overloaded_error", "refused"),
         ("529", "refused"),

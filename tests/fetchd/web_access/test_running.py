@@ -28,7 +28,7 @@ async def test_an_answer_that_is_one_ends_the_run() -> None:
     assert (outcome.status, outcome.text, outcome.usage) == (RunStatus.DONE, "Done.", Usage(100, 20, 1))
     assert events == [
         StepBegan(1, "anthropic", "model"),
-        ServerToolUsed("anthropic", "web_search", True),
+        ServerToolUsed("anthropic", "web_search"),
         StepEnded(1, "anthropic", Stop.END, Usage(100, 20, 1)),
     ]
     assert (log.begun, log.ended) == ([(SPEC, "anthropic", "model")], [outcome])
@@ -52,7 +52,7 @@ async def test_a_failed_tool_is_what_the_model_reads_at_its_next_completion() ->
         "What is new?",
         "What is new?\n\n[step 1] provider web tool: web_search failed (unavailable)",
     ]
-    assert ServerToolUsed("anthropic", "web_search", False) in events
+    assert ServerToolUsed("anthropic", "web_search", "unavailable") in events
 
 
 async def test_a_tool_that_stays_broken_is_not_tried_for_ever() -> None:
@@ -159,7 +159,7 @@ async def test_time_is_bounded_within_a_completion_which_is_charged_and_recorded
     spec, log = replace(SPEC, budget=replace(BUDGET, seconds=0.01)), ListLog()
     outcome, _ = await run(ScriptedVendor([], hangs=asyncio.Event()), spec=spec, log=log)
     assert (outcome.status, outcome.spent) == (RunStatus.SPENT, "time")
-    assert [call.code for step in log.steps for call in step.calls] == ["aborted"]
+    assert [call.code for step in log.steps for call in step.calls] == ["timed_out"]
     assert log.ended == [outcome]
 
 
