@@ -30,20 +30,24 @@ class DomainEntry:
 
 
 class DomainList:
-    """Entries of one list. A host costs by its labels, and not by the list's length."""
+    """Entries of one list. A host costs by the longest entry, and neither by its own length, which a provider may make
+    that of its whole answer, nor by the list's.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
         self._themselves: Final = frozenset(entry.host for entry in entries if not entry.below)
         self._above: Final = frozenset(entry.host for entry in entries)
+        self._longest: Final = max(map(len, self._above), default=0)
 
     def covers(self, host: str) -> bool:
         """Whether a host, in the form of `find_host`, is of any entry."""
         if host in self._themselves:
             return True
-        while host:
-            host = host.partition(".")[2]
-            if host in self._above:
+        rest = host[-self._longest - 1 :]
+        while rest:
+            rest = rest.partition(".")[2]
+            if rest in self._above:
                 return True
         return False
 
