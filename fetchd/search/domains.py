@@ -30,8 +30,8 @@ class DomainEntry:
 
 
 class DomainList:
-    """Entries of one list. A host costs by the longest entry, and neither by its own length, which a provider may make
-    that of its whole answer, nor by the list's.
+    """Entries of one list. A host costs by the longest entry: neither by the list's length nor by its own, which a
+    provider may make that of its whole answer.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ bad    https://docs.rs   docs.rs/std   docs.rs:443   *   Docs.RS   10.0.0.1
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from proxy_addons.policy.hosts import HostPattern, HostPatternError, parse_host_pattern
+from proxy_addons.policy.hosts import HostPattern, HostPatternError, parse_host_pattern, walk_suffixes
 
 from .errors import DeclarationError, show_foreign
 
@@ -54,10 +54,9 @@ class DomainSet:
             yield same
         elif one.subdomains:
             yield from self._find(one.suffix)
-        _, dot, parent = one.suffix.partition(".")
-        while dot:
-            yield from self._find(parent)
-            _, dot, parent = parent.partition(".")
+        for parent in walk_suffixes(one.suffix):
+            if parent != one.suffix:
+                yield from self._find(parent)
 
     def covers(self, one: HostPattern) -> bool:
         """Whether every host of entry `one` is one of some entry."""

@@ -9,11 +9,15 @@ Grammar (SPEC 1.1): `*` | name | `*.` name, each with optional `:port`; whole la
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from .targets import Target, TargetParseError, parse_target
+
+MAX_NAME: Final = 253
+"""Characters of the longest name there is (RFC 1035 2.3.4, without the last dot)."""
 
 _PORT = re.compile(r"[0-9]{1,9}")  # bounded: int() of thousands of digits is an error of its own
 
@@ -81,7 +85,7 @@ def _canonical_name(name: str) -> str | None:
     if (
         target.is_ip_literal
         or not all(0 < len(label) <= 63 for label in labels)
-        or len(target.dns_name) > 253
+        or len(target.dns_name) > MAX_NAME
     ):
         return None
     return target.dns_name
@@ -137,10 +141,19 @@ def _first_match(
     for pattern in table.get("", ()):
         if pattern.matches(name, port):
             return pattern
-    suffix = name
-    while suffix:
+    for suffix in walk_suffixes(name):
         for pattern in table.get(suffix, ()):
             if pattern.matches(name, port):
                 return pattern
-        suffix = suffix.partition(".")[2]
     return None
+
+
+def walk_suffixes(name: str) -> Iterator[str]:
+    """A name and those above it, longest first; of one that is too long for any pattern, those that are not.
+
+    A URL can have a name of a hundred thousand labels: all that is above it would be the square of that.
+    """
+    suffix = name if len(name) <= MAX_NAME else name[-MAX_NAME - 1 :].partition(".")[2]
+    while suffix:
+        yield suffix
+        suffix = suffix.partition(".")[2]

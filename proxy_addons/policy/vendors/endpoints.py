@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from proxy_addons.policy.hosts import HostPattern, parse_host_pattern
+from proxy_addons.policy.hosts import HostPattern, parse_host_pattern, walk_suffixes
 from proxy_addons.policy.targets import Target
 
 from .dialects import Vendor
@@ -211,11 +211,8 @@ class VendorHosts:
 
     def find(self, target: Target) -> Vendor | None:
         """Whose host it is. Asked of every hop: the name's own suffixes are looked up, longest first."""
-        name = suffix = target.dns_name
-        while True:
+        for suffix in (*walk_suffixes(target.dns_name), ""):
             for pattern, vendor in self._index.get(suffix, ()):
-                if pattern.matches(name, target.port):
+                if pattern.matches(target.dns_name, target.port):
                     return vendor
-            if not suffix:
-                return None
-            suffix = suffix.partition(".")[2]
+        return None

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from proxy_addons.policy.hosts import (
     ANY_HOST,
+    MAX_NAME,
     HostPattern,
     HostPatternError,
     HostRules,
     matches_any,
     parse_host_pattern,
+    walk_suffixes,
 )
 from proxy_addons.policy.targets import TargetParseError, parse_target
 
@@ -203,6 +205,37 @@ def test_lists_of_credential_hosts() -> None:
     urls = ["https://a.example/", "https://x.b.example/", "https://x.b.example:80/", "https://b.example/"]
     assert [matches_any(patterns, parse_target(url)) for url in urls] == [True, True, False, False]
     assert not matches_any((), parse_target("https://a.example/"))
+
+
+LONG = "a." * 3000 + "b.example"
+
+
+@pytest.mark.parametrize(
+    ("deny", "admitted"),
+    [
+        pytest.param("b.example", True, id="the end of it is another name"),
+        pytest.param("*.b.example", False, id="below it"),
+        pytest.param("*.example", False, id="two below"),
+        pytest.param(f"*.{'a.' * 122}b.example", False, id="below the longest name there is"),
+        pytest.param("*.c.example", True, id="elsewhere"),
+    ],
+)
+def test_a_name_too_long_for_DNS_is_judged_as_any(deny: str, admitted: bool) -> None:
+    target = parse_target(f"https://{LONG}/")
+    assert HostRules(deny=(parse_host_pattern(deny),)).admits(target) is admitted
+
+
+def test_of_a_name_too_long_for_DNS_no_more_is_looked_at_than_of_the_longest() -> None:
+    assert len(list(walk_suffixes(LONG))) <= MAX_NAME // 2 + 1
+    assert list(walk_suffixes("a.bc.d")) == ["a.bc.d", "bc.d", "d"]
+    assert list(walk_suffixes("x" * (MAX_NAME + 1))) == list(walk_suffixes("")) == []
+
+
+@given(st.lists(st.sampled_from(["a", "bb", "c" * 60]), min_size=1, max_size=400).map(".".join))
+def test_the_suffixes_of_a_name_are_those_that_a_pattern_can_have(name: str) -> None:
+    labels = name.split(".")
+    every = [".".join(labels[at:]) for at in range(len(labels))]
+    assert list(walk_suffixes(name)) == [suffix for suffix in every if len(suffix) <= MAX_NAME]
 
 
 LABEL = st.sampled_from(["a", "b", "aa", "example", "com", "x-y", "a_b"])

@@ -14,6 +14,7 @@ from proxy_addons.policy.vendors.endpoints import (
     VendorHosts,
     find_endpoint,
 )
+from tests.kit.counting import count_calls
 
 A, O, R = Vendor.ANTHROPIC, Vendor.OPENAI, Vendor.OPENROUTER  # noqa: E741
 
@@ -163,10 +164,18 @@ def test_a_refusal_speaks_as_the_sdk_expects(vendor: Vendor, path: str, shape: E
         ("https://api.anthropic.com.evil.example/", None),
         ("https://notapi.anthropic.com/", None),
         ("https://docs.rs/", None),
+        (f"https://{'a.' * 3000}api.openai.com/v1/responses", O),
+        (f"https://{'a.' * 3000}docs.rs/", None),
     ],
 )
 def test_a_host_is_found_in_any_spelling(url: str, vendor: Vendor | None) -> None:
     assert VendorHosts().find(parse_target(url)) is vendor
+
+
+def test_a_host_of_a_thousand_labels_costs_no_more_than_the_longest_there_is() -> None:
+    """Asked of every hop, and agents choose hosts: what is above each label would be the square of them."""
+    hosts, target = VendorHosts(), parse_target(f"https://{'a.' * 3000}docs.rs/")
+    assert count_calls(lambda: hosts.find(target)) < 1000
 
 
 def test_hosts_of_ones_own_take_the_place_of_the_known_ones() -> None:
