@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from fetchd.child_environment import child_environment
 from fetchd.core.caller import Caller
 from fetchd.errors import NoGatewayError, StaleGatewayError
 from fetchd.metrics.collecting import GatewayNumbers
@@ -174,7 +175,7 @@ async def start_gateway(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "proxy_addons",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
-        start_new_session=True, env=_environment(config),
+        start_new_session=True, env=_environment(),
     )  # fmt: skip
     told = {
         "config": config.document, "source": source, "state_dir": str(state_dir),
@@ -193,15 +194,12 @@ async def start_gateway(
     )
 
 
-def _environment(config: Config) -> dict[str, str]:
-    """Ours without the keys of search providers and vendors, which the gateway does not need; in a source tree that
-    may not be installed, with the way to it.
+def _environment() -> dict[str, str]:
+    """A child's; in a source tree that may not be installed, with the way to it.
 
     -P keeps the gateway from importing out of the working directory, where an agent may have left a `json.py`.
     """
-    keys = {one.key_env for one in config.search.providers.values()}
-    keys |= {one.key_variable for one in config.asking.vendors.values()}
-    ours = {name: value for name, value in os.environ.items() if name not in keys}
+    ours = child_environment()
     source = str(Path(__file__).parents[1])
     if sys.path[0] != source:
         return ours

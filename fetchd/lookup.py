@@ -5,7 +5,6 @@ describes the wire.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 import fetchd
+from fetchd.child_environment import child_environment
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.verdicts import ALLOWED, Failure, Rule, Verdict, refuse
 
@@ -92,7 +92,7 @@ class NameLookup:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env={**os.environ, "PYTHONPATH": packages},
+            env=child_environment(PYTHONPATH=packages),
         )
         self._stack.callback(process.communicate)
         self._stack.callback(process.kill)

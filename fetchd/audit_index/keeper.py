@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from fetchd.child_environment import child_environment
+
 INDEX_FILE: Final = "audit-index.db"
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 60.0
@@ -84,10 +86,10 @@ async def _read_end(stream: asyncio.StreamReader) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, and where this package is found, which -P would else hide from a checkout."""
+    """A child's, and where this package is found, which -P would else hide from a checkout."""
     root = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{known}" if known else root}
+    return child_environment(PYTHONPATH=f"{root}{os.pathsep}{known}" if known else root)
 
 
 @asynccontextmanager

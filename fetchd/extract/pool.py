@@ -20,6 +20,8 @@ from typing import Final, Protocol, Self
 
 from pebble import ProcessExpired, ProcessPool
 
+from fetchd.child_environment import inherited_environment
+
 from .rendering import Rendering, render_fallback, render_page
 
 PAGE_SECONDS: Final = 5.0
@@ -29,7 +31,6 @@ PAGES_A_WORKER: Final = 200
 WAIT_SECONDS: Final = 15.0
 """For a worker and its work together: two pages that hang may stand before this one on each worker."""
 
-_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _PRELOAD: Final = "fetchd.extract.rendering"
 
 _log = logging.getLogger(__name__)
@@ -142,15 +143,8 @@ class ProcessExtractor:
 
 def _start_fork_server() -> None:
     """Start the process that workers are forked from, without the working directory on its import path."""
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
-    try:
+    with inherited_environment(PYTHONSAFEPATH="1"):
         forkserver.ensure_running()
-    finally:
-        if before is None:
-            del os.environ[_SAFE_PATH]
-        else:
-            os.environ[_SAFE_PATH] = before
 
 
 def _confine(memory: int) -> None:

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from tests.kit.toml import write_toml
 WEB_SEARCH = "/v1/tools/web_search"
 CANARY = "canary-key-c9f31e07"
 VARIABLE = "SEARCH_KEY_FOR_TESTS"
+SHELLS_OWN = "what-the-shell-of-the-operator-holds"
 ROW = {"title": "A", "url": "https://a.example/", "description": "a page"}
 
 
@@ -101,7 +103,8 @@ def installed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         table = {"endpoint": f"https://localhost:{origin.port}", "key_env": VARIABLE}
         document = tomllib.loads(stage.config.read_text())
         config = write_toml(stage.config, {**document, "search": {"provider": "gateway", "gateway": table}})
-        with Up(folder, "--config", str(config), variables={VARIABLE: CANARY}) as up:
+        variables = {VARIABLE: CANARY, "ITS_OWN": SHELLS_OWN}
+        with Up(folder, "--config", str(config), variables=variables) as up:
             yield World(stage, up, peer, Mark(origin), config)
             peer.gate.open()
 
@@ -117,6 +120,22 @@ def rows_of(text: str) -> Any:
     found = CUT_OUT.fullmatch(text)
     assert found is not None
     return json.loads(found[1].replace("&lt;", "<"))
+
+
+def test_no_process_that_it_starts_has_a_key(world: World) -> None:
+    """Nor what else the operator's shell holds: gateway and workers, extraction, the index of the log."""
+    kinds = (b"proxy_addons", b"forkserver", b"fetchd.audit_index.indexer")
+
+    def is_there(kind: bytes) -> bool:
+        return any(kind in read_command(pid) for pid in world.up.descendants)
+
+    poll_until(lambda: all(map(is_there, kinds)), "a process of each kind")
+    below = world.up.descendants
+    assert len(below) >= 5  # the supervisor and a worker, the fork server and a worker, the indexer
+    for pid in below:
+        with suppress(OSError):  # it has ended meanwhile
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+            assert CANARY.encode() not in environ and SHELLS_OWN.encode() not in environ
 
 
 async def test_each_face_asks_the_provider_and_nobody_else(world: World) -> None:

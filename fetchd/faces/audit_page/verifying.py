@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from fetchd.child_environment import child_environment
+
 FRESH: Final = timedelta(hours=1)
 """An older answer is asked for again when somebody looks."""
 RUN_SECONDS: Final = 3_600.0
@@ -82,7 +84,7 @@ async def verify_log(state_dir: Path, seconds: float = RUN_SECONDS) -> Verificat
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "fetchd.faces.audit_cli", "verify", "--json", "--state-dir", str(state_dir),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            env=child_environment(PYTHONPATH=str(Path(__file__).parents[3])),
             limit=MAX_ANSWER,
         )  # fmt: skip
     except OSError as error:
