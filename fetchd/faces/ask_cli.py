@@ -75,7 +75,8 @@ async def open_asking(settings: FetchSettings) -> AsyncIterator[Asker]:
     type=int,
     metavar="N",
     help="Searches and fetches of one completion at the most. The vendor enforces it: anthropic for search and fetch"
-    " each, openai for all tool calls together (not in chat), openrouter-2025 as a cap on results.",
+    " each, openai for all tool calls together (not in chat), openrouter-2025 as a cap on results. A run that goes on"
+    " has it anew.",
 )
 @click.option(
     "--allow",
@@ -92,11 +93,16 @@ async def open_asking(settings: FetchSettings) -> AsyncIterator[Asker]:
     help="A host the vendor may not reach; may be repeated. Not at openai, which takes allowed hosts alone, and not"
     " at openrouter-2025.",
 )
-@click.option("--max-steps", type=int, metavar="N", help="Completions of this run at the most.")
 @click.option(
-    "--max-tokens", type=int, metavar="N", help="Tokens of this run at the most, sent and received."
+    "--max-steps", type=int, metavar="N", help="Completions of this run at the most; else ask.max_steps."
 )
-@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit of this run.")
+@click.option(
+    "--max-tokens",
+    type=int,
+    metavar="N",
+    help="Tokens of this run at the most, sent and received; else ask.max_tokens.",
+)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit of this run; else ask.timeout.")
 @click.option("--json", "as_json", is_flag=True, help="Print the object that the HTTP API returns.")
 @click.option("--no-progress", is_flag=True, help="Say nothing on the way.")
 @click.option("--profile", "profile_name", metavar="NAME", help="Hold it to the host rules of this profile.")

@@ -46,8 +46,10 @@ class Spending:
 
     def find_spent(self) -> str | None:
         """Which budget allows no further completion; None when all do."""
-        if self.steps >= self._budget.steps:
-            return "steps"
+        return "steps" if self.steps >= self._budget.steps else self.find_exhausted()
+
+    def find_exhausted(self) -> str | None:
+        """The same, of what a further completion of the step under way would take too."""
         if self.tokens + MIN_ANSWER_TOKENS > self._budget.tokens:
             return "tokens"
         return "time" if self.seconds_left <= 0 else None

@@ -1,6 +1,6 @@
 """What a run is made of, what it says on its way, and how it ended. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .budget import Budget
@@ -124,8 +124,14 @@ class RunOutcome:
 
 
 def unique_citations(citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
-    """The first of each URL: a vendor repeats a source on every sentence it supports."""
+    """The first of each URL: a vendor repeats a source on every sentence it supports. What the first leaves out is
+    taken from the next that says it."""
     found: dict[str, Citation] = {}
     for one in citations:
-        found.setdefault(one.url, one)
+        first = found.setdefault(one.url, one)
+        found[one.url] = replace(
+            first,
+            title=first.title if first.title is not None else one.title,
+            cited_text=first.cited_text if first.cited_text is not None else one.cited_text,
+        )
     return tuple(found.values())

@@ -196,7 +196,8 @@ class Runner:
                 held = hold_completion(found, boundary)
                 await self._record(state, step.end(held))
                 return held
-            if state.at + 1 >= len(self._vendors) or not is_retryable(found):
+            last = state.at + 1 >= len(self._vendors)
+            if last or not is_retryable(found) or state.spending.find_exhausted() is not None:
                 await self._record(state, step.end())
                 return found
             self._fall_back(state, prepared, found)

@@ -33,6 +33,7 @@ from fetchd.web_access.errors import (
     VendorError,
 )
 from fetchd.web_access.preparing import WebFilter
+from fetchd.web_access.run_values import unique_citations
 from fetchd.web_access.values import Citation, Completion, Conversation, WebRow
 from proxy_addons.policy.config_ask import VendorConfig
 from proxy_addons.policy.vendors.dialects import DIALECTS, Dialect, Uses
@@ -148,9 +149,7 @@ def read_answer(found: Completion, *, names_pages: bool) -> SearchAnswer | Searc
 
     names_pages: the vendor names what a search found. Others cite or say nothing, and no citation is no empty result.
     """
-    quotes: dict[str, Citation] = {}
-    for one in found.citations:
-        quotes.setdefault(one.url, one)
+    quotes = {one.url: one for one in unique_citations(found.citations)}
     rows: dict[str, SearchRow] = {}
     for page in found.rows:
         rows.setdefault(page.url, _make_row(page, quotes.get(page.url)))

@@ -204,6 +204,16 @@ async def test_a_run_that_is_dropped_while_its_beginning_is_recorded_has_an_end(
     assert [one.status for one in log.ended] == [RunStatus.ABORTED]
 
 
+async def test_a_completion_that_failed_and_took_all_tokens_is_followed_by_none() -> None:
+    first, then = ScriptedVendor([RETRIED[0]], tells=[Usage(9_990, 5)]), second(completion("Done."))
+    outcome, _ = await run(first, then)
+    assert (outcome.status, outcome.error, then.asked) == (
+        RunStatus.FAILED,
+        'provider "anthropic" timed out',
+        [],
+    )
+
+
 async def test_so_is_what_was_told_before_a_run_was_dropped() -> None:
     hanging, log = asyncio.Event(), ListLog()
     vendor = ScriptedVendor([], hangs=hanging, tells=[Usage(100, 1), OK])
@@ -294,13 +304,21 @@ def test_a_list_of_which_one_cannot_carry_the_declaration_is_refused_at_the_star
 async def test_rows_and_citations_are_held_to_the_declaration_and_recorded_once_a_url() -> None:
     inside, outside = Citation("https://docs.rs/1", None, "a"), Citation("https://evil.test/")
     found = completion(
-        citations=(inside, outside, replace(inside, cited_text="b")),
+        citations=(
+            inside,
+            outside,
+            replace(inside, cited_text="b", title="B"),
+            replace(outside, cited_text="c"),
+        ),
         rows=(WebRow(inside.url), WebRow(outside.url)),
     )
     log = ListLog()
     await run(ScriptedVendor([found]), spec=replace(SPEC, web=WebAccess.search().allow("docs.rs")), log=log)
     (step,) = log.steps
-    assert step.citations == (inside, replace(outside, outside_declaration=True))
+    # The first of each, and of the others what it leaves out.
+    assert step.citations == (
+        replace(inside, title="B"), replace(outside, cited_text="c", outside_declaration=True),
+    )  # fmt: skip
     assert step.dropped_rows == 1
 
 
