@@ -292,10 +292,15 @@ class _Follower:
 
     async def _open_locked(self) -> PageIndex:
         """While no other process replaces it."""
+        taking = asyncio.create_task(asyncio.to_thread(_take_lock, self._path))
         try:
-            descriptor = await asyncio.to_thread(_take_lock, self._path)
+            descriptor = await asyncio.shield(taking)
         except OSError as error:
             raise _unavailable(self._path, error) from error
+        except asyncio.CancelledError:
+            # The thread goes on waiting, and has the lock some day: kept, nobody would open an index again.
+            taking.add_done_callback(_give_back)
+            raise
         try:
             return await self._open_index(self._path)
         finally:
@@ -337,6 +342,11 @@ def _take_lock(path: Path) -> int:
     descriptor = os.open(path.with_name("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
+
+
+def _give_back(taking: "asyncio.Task[int]") -> None:
+    if not taking.cancelled() and taking.exception() is None:
+        os.close(taking.result())
 
 
 def _unavailable(path: Path, error: OSError) -> StoreUnavailableError:

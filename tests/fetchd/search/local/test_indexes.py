@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import fetchd.search.local.indexes as indexes_module
 from fetchd.errors import StoreUnavailableError
 from fetchd.offered_pages import FetchedPage
 from fetchd.search.interface import SearchArguments, SearchFailure
@@ -20,6 +23,7 @@ from fetchd.store.pages import HOLD_NS
 from proxy_addons.policy.config_search import SearchConfig
 from tests.fetchd.search.local.kit import ask, caller, open_index, read_text, search, urls
 from tests.fetchd.store.kit import START, Clock, keep, open_files, page_read
+from tests.kit.sync import PATIENCE
 
 
 async def test_a_page_is_found_by_its_own_agent_alone(tmp_path: Path) -> None:
@@ -105,6 +109,30 @@ async def test_a_page_whose_body_another_process_drops_is_not_found(tmp_path: Pa
         assert len(await urls(index, "none")) == 1
         await index.texts.add([read_text("of a body", 3, blob=blob.digest)])  # it comes too late
         assert await urls(index, "body") == []
+
+
+async def test_one_who_leaves_while_another_process_has_the_lock_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that waited for the lock has it in the end, and nobody to hand it to."""
+    waiting, take_lock = threading.Event(), indexes_module._take_lock
+
+    def tell(path: Path) -> int:
+        waiting.set()
+        return take_lock(path)
+
+    async with open_index(tmp_path) as index:
+        await index.texts.add([read_text("word")])
+        path = index.indexes.path_of(Scope("alice"))
+        held = take_lock(path)
+        monkeypatch.setattr(indexes_module, "_take_lock", tell)
+        leaving = asyncio.create_task(index.indexes.state(Scope("alice")))
+        await asyncio.to_thread(waiting.wait, PATIENCE)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        os.close(held)
+
+        assert len(await asyncio.wait_for(urls(index, "word"), PATIENCE)) == 1
 
 
 async def test_what_went_between_index_and_store_is_not_shown(tmp_path: Path) -> None:
