@@ -183,13 +183,13 @@ def list_agents(as_json: bool, state_dir: Path | None, config_path: Path | None)
 
 
 def _forget_pages(state_dir: Path, name: str) -> None:
-    """What an agent has read is not found by the next of its name. A failure is said, and stops nothing."""
+    """What an agent has read is not the next one's of its name. A failure is said, and stops nothing."""
     try:
         asyncio.run(forget_agent(state_dir, name))
     except StoreError as error:
         click.echo(
-            f"Warning: what an earlier agent {name} has read can still be found by web_search: {error};"
-            f" mend that and run fetchd index clear --agent {name}",
+            f"Warning: what an earlier agent {name} has read can still be had by the next one: {error};"
+            f" mend that, and then add the next one (after fetchd agent revoke {name}, if it is there already)",
             err=True,
         )
 

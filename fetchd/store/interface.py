@@ -151,11 +151,12 @@ class Records(Protocol):
     async def find_reusable(
         self, agent: str, final_url: str, query_digest: str | None, digest: str
     ) -> StoredRead | None:
-        """The newest read of this agent that ended at this URL with this digest and has validators."""
+        """The newest read of this agent that ended at this URL with this digest and has validators. Not of an agent
+        of its name that was forgotten (`PageTexts.forget`)."""
         ...
 
     async def has_read(self, agent: str | None, digest: str) -> bool:
-        """Did a read of this agent (None: of anyone) have this blob?"""
+        """Did a read of this agent (None: of anyone) have this blob? As `find_reusable`, not of an earlier one."""
         ...
 
     async def list_blobs(self, *, after: str = "", limit: int = 1000) -> list[KeptBlob]:

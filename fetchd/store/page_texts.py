@@ -103,7 +103,10 @@ class PageTexts:
         await self._database.write(lambda db: db.executemany(statement, rows))
 
     async def forget(self, agent: str, now: int) -> int:
-        """Drops an agent's pages, and takes none more that were asked for until now; how many went."""
+        """Drops an agent's pages, and takes none more that were asked for until now; how many went.
+
+        What it had read is, for `Records`, of another agent from then on.
+        """
 
         def job(db: sqlite3.Connection) -> int:
             db.execute(_RAISE_FLOOR, (agent, now, now))

@@ -37,9 +37,13 @@ ON CONFLICT (digest) DO UPDATE SET
 _VICTIMS: Final = """
 SELECT digest, bytes FROM blobs WHERE receipted = ? AND held_until <= ? AND digest <> ? ORDER BY last_used, digest
 """
+_ITS_OWN: Final = """fetched_at > ifnull((
+    SELECT strftime('%Y-%m-%dT%H:%M:%fZ', since / 1e9, 'unixepoch') FROM page_floors WHERE agent = reads.agent
+), '')"""
+"""Not of one who had the agent's name before it (`PageTexts.forget`)."""
 _REUSABLE: Final = f"""
 SELECT {_READ_COLUMNS} FROM reads
-WHERE agent = ? AND final_url = ? AND digest = ? AND final_query IS ? AND validators IS NOT NULL
+WHERE agent = ? AND final_url = ? AND digest = ? AND final_query IS ? AND validators IS NOT NULL AND {_ITS_OWN}
 ORDER BY number DESC LIMIT 1
 """  # noqa: S608 - column names of ours
 
@@ -173,8 +177,11 @@ class SqliteRecords:
         return await self._find_one(_REUSABLE, (agent, final_url, digest, query_digest))
 
     async def has_read(self, agent: str | None, digest: str) -> bool:
-        statement = "SELECT 1 FROM reads WHERE digest = ? AND agent = ifnull(?, agent) LIMIT 1"
-        found = await self._database.read(lambda db: db.execute(statement, (digest, agent)).fetchone())
+        statement = "SELECT 1 FROM reads WHERE digest = :digest"
+        if agent is not None:
+            statement += f" AND agent = :agent AND {_ITS_OWN}"
+        values = {"digest": digest, "agent": agent}
+        found = await self._database.read(lambda db: db.execute(f"{statement} LIMIT 1", values).fetchone())
         return found is not None
 
     async def list_blobs(self, *, after: str = "", limit: int = 1000) -> list[KeptBlob]:

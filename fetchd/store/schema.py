@@ -10,7 +10,7 @@ pages         the pages whose text is searched (`page_texts.py`), one row an age
 page_texts    their titles and texts, each kept once
 page_removals numbers of pages that went, by whatever way: what an index has to forget
 page_usage    an agent's pages and their bytes, kept by triggers
-page_floors   since when an agent of this name is another one: what was asked for before is not its own
+page_floors   since when an agent of this name is another one: what was asked for, or read, before is not its own
 page_epoch    one row: which database this is, for the indexes made of it
 
 runs              completions' runs (`runs.py`), one row each; a run of before these tables has none

@@ -217,7 +217,7 @@ def test_no_argument_is_more_than_a_value(world: World, text: str) -> None:
     assert json.loads(request.body) == arguments
     assert {name.lower() for name, _ in request.headers} <= {
         "host", "authorization", "content-type", "content-length", "accept", "accept-encoding", "user-agent",
-        "connection",
+        "connection", "via",
     }  # fmt: skip
     assert request.values("authorization") == [f"Bearer {CANARY}"] and world.stage.dns.queries == []
 

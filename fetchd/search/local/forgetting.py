@@ -1,4 +1,4 @@
-"""Pages of an agent that is no more: dropped, so that another of its name does not find them."""
+"""Pages of an agent that is no more: another of its name neither finds them nor gets their bodies."""
 
 import time
 from pathlib import Path

@@ -163,8 +163,8 @@ def test_a_damaged_store_keeps_no_token_alive(folder: Path) -> None:
     done = run("revoke", "bot")
 
     assert done.exit_code == 0 and kept(folder) == {}
-    assert "can still be found by web_search" in done.output
-    assert "fetchd index clear --agent bot" in done.output
+    assert "can still be had by the next one" in done.output
+    assert "mend that, and then add the next one" in done.output
 
 
 def test_list_has_those_of_the_file_too(folder: Path) -> None:

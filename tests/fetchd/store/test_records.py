@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from fetchd.errors import BlobMissingError, StoreFullError, StoreUnavailableError
+from fetchd.store.page_texts import PageTexts
+from fetchd.store.pages import render_time
 from fetchd.store.records import SqliteRecords
 from tests.fetchd.store.kit import START, blob_of, page_read, room
 
@@ -184,4 +186,35 @@ async def test_room_that_others_always_take_is_not_waited_for_without_end(tmp_pa
     )
     with pytest.raises(StoreFullError, match="others take it as it is made; try again"):
         await records.claim(blob_of(b"more"), 0, room(4))
+    await records.close()
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("read_at", "its_own"),
+    [(START - MS, False), (START, False), (START + MS - 1, False), (START + MS, True)],
+    ids=["before", "in that very moment", "in that millisecond", "after"],
+)
+async def test_what_an_agent_read_that_is_no_more_is_not_anothers_of_its_name(
+    tmp_path: Path, read_at: int, its_own: bool
+) -> None:
+    """Revoked and added again: neither its bodies nor the fact that it had them."""
+    path = tmp_path / "fetchd.db"
+    records, texts = await SqliteRecords.open(path), await PageTexts.open(path)
+    read = page_read(fetched_at=render_time(read_at))
+    page = (read.final_url, read.query_digest, read.blob.digest)
+    await records.seal(read, b"validators", make_receipt, lambda _d: True)
+    await texts.forget("bob", START + 10 * MS)
+    assert await records.has_read("alice", read.blob.digest)
+    assert await records.find_reusable("alice", *page) is not None
+
+    await texts.forget("alice", START)
+
+    assert await records.has_read("alice", read.blob.digest) is its_own
+    assert (await records.find_reusable("alice", *page) is not None) is its_own
+    assert await records.has_read(None, read.blob.digest)  # the operator's
+    assert len(await records.list_reads(agent="alice")) == 1
+    await texts.close()
     await records.close()
