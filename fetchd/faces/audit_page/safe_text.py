@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 MAX_SHOWN: Final = 2_200
 """Log lines cut their texts at 2,048 characters."""
 MAX_LINE: Final = 20_000
+MAX_IN_ROW: Final = 300
 
 
 def is_plain(character: str) -> bool:
@@ -44,6 +45,11 @@ def show(text: object, most: int = MAX_SHOWN) -> Markup:
     if len(whole) > most:
         parts.append(Markup("…"))
     return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
+
+
+def show_short(text: object) -> Markup:
+    """In a row among others, which one long address must not push out of sight."""
+    return show(text, MAX_IN_ROW)
 
 
 def show_long(text: object) -> Markup:

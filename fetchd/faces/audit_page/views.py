@@ -20,7 +20,7 @@ from fetchd.faces.operator_access.access import Signed
 from fetchd.faces.operator_access.gate import SIGNED
 
 from . import display
-from .safe_text import show, show_long, show_plain
+from .safe_text import show, show_long, show_plain, show_short
 
 FOLDER: Final = Path(__file__).parent
 
@@ -53,7 +53,13 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"show": show, "show_long": show_long, "show_plain": show_plain, **display.FILTERS}
+    environment.filters |= {
+        "show": show,
+        "show_long": show_long,
+        "show_short": show_short,
+        "show_plain": show_plain,
+        **display.FILTERS,
+    }
     return environment
 
 

@@ -19,6 +19,7 @@
   let said = 0;
   let unsaid = 0;
   let source = null;
+  let lost = false;
 
   // What a person has marked would be gone, so nothing is put in its place meanwhile.
   const isMarked = () => {
@@ -82,6 +83,8 @@
       source = null;
     } else if (!source) {
       source = new EventSource(live.dataset.live);
+      source.addEventListener("error", () => { lost = true; news.textContent = "Not connected: newer rows are not shown."; });
+      source.addEventListener("open", () => { if (lost) news.textContent = ""; lost = false; });
       source.addEventListener("change", (event) => { wanted = event.data; look(); });
       source.addEventListener("signed-out", () => {
         source.close();

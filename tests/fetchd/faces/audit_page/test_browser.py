@@ -205,6 +205,13 @@ async def test_newer_rows_are_seen_as_they_come_until_that_is_paused(stage: Stag
         await other.page.evaluate(hide, True)
     async with other.page.expect_request("**/live"):
         await other.page.evaluate(hide, False)
+
+    # Who watches is told that nothing comes any more, and that it does again.
+    await other.page.route("**/live", lambda route: route.abort())
+    await other.page.reload()
+    await other.page.get_by_role("status").get_by_text("Not connected").wait_for()
+    await other.page.unroute("**/live")
+    await other.page.get_by_role("status").get_by_text("Not connected").wait_for(state="detached")
     assert seen.said == []
 
 

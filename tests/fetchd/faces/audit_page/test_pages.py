@@ -324,6 +324,30 @@ async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> N
     assert (rows["ask"]["fetch_id"], rows["ask"]["verdict"]) == ("run-1", "success")
 
 
+async def test_one_long_address_does_not_push_the_others_out_of_sight(site: Site) -> None:
+    log = AuditLog.open(site.log, "gateway-5", AUDIT_KEYS, clock=Clock(START_NS))
+    url = "https://long.example/" + "a" * 1_000
+    hop(log, fetch_id="long", url=url, verdict=Outcome.REFUSED, rule="host", detail="no " * 150)
+    log.close()
+    site.index()
+    page = (await get(site, "/?fetch=long")).text
+    assert f"<bdi>{url[:300]}…</bdi>" in page and f"<bdi>{('no ' * 150)[:300]}…</bdi>" in page
+    assert url in (await get(site, "/fetch/long")).text
+
+
+async def test_steps_of_a_run_are_shown_whatever_a_line_holds(site: Site) -> None:
+    odd: list[Any] = ["<b>", None, 1e400, -1, [{"a": "<b>"}], {}, True, "\ud800"]
+    names = "step provider model outcome stop failure tools citations outside input_tokens output_tokens ms".split()
+    line = {"kind": "ask", "run_id": "odd-run", "time": "2026-01-01T00:04:00Z"}
+    lines = [{**line, "seq": number, **dict.fromkeys(names, value)} for number, value in enumerate(odd, 1)]
+    foreign(site.log, lines)
+    site.index()
+    page = await get(site, "/fetch/odd-run")
+    assert page.status_code == 200
+    assert page.text.count('<tr><th scope="row">') == len(odd) and "<b>&lt;b&gt;" not in page.text
+    assert "<b>" not in page.text
+
+
 async def test_what_cannot_be_read_just_now_is_503_and_says_so(site: Site) -> None:
     (site.folder / "index.db").rename(site.folder / "aside")
     site.index_problem = "the disk <is> full"
