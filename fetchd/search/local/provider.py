@@ -17,7 +17,7 @@ from typing import Final
 from fetchd.core.caller import Caller
 from fetchd.core.failures import FailureKind
 from fetchd.errors import StoreError
-from fetchd.search.domains import DomainEntry, parse_entry
+from fetchd.search.domains import DomainList
 from fetchd.search.interface import (
     Argument,
     Capability,
@@ -145,19 +145,13 @@ def _make_filter(
     """Sites of the query narrow the list of the arguments."""
     if not sites and not include and not exclude:
         return None
-    within = [_parse_entries(names) for names in (sites, include) if names]
-    without = _parse_entries(exclude)
+    within = [DomainList(names) for names in (sites, include) if names]
+    without = DomainList(exclude)
 
     def keeps(host: str) -> bool:
-        if any(entry.covers(host) for entry in without):
-            return False
-        return all(any(entry.covers(host) for entry in entries) for entries in within)
+        return not without.covers(host) and all(names.covers(host) for names in within)
 
     return keeps
-
-
-def _parse_entries(names: tuple[str, ...]) -> list[DomainEntry]:
-    return [entry for name in names if (entry := parse_entry(name)) is not None]
 
 
 def _make_rows(pages: Iterable[TextPage], query: Query, caller: Caller) -> tuple[SearchRow, ...]:

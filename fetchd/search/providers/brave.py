@@ -42,6 +42,7 @@ from .shapes import (
     read_document,
     read_object,
     read_objects,
+    read_rows,
     read_text,
     read_texts,
 )
@@ -149,8 +150,7 @@ def parse_answer(body: bytes) -> SearchAnswer | SearchFailure:
         if document.get("type") != "search":
             return malformed("body is no search answer")
         web = read_object(document, "web")
-        found = () if web is None else tuple(read_objects(web, "results", "web."))
-        return SearchAnswer(tuple(_read_row(where, one) for where, one in found))
+        return SearchAnswer(() if web is None else read_rows(read_objects(web, "results", "web."), _read_row))
     except ShapeError as error:
         return malformed(str(error))
 

@@ -29,6 +29,7 @@ from .shapes import (
     read_document,
     read_number,
     read_objects,
+    read_rows,
     read_text,
     read_texts,
 )
@@ -56,7 +57,7 @@ def parse_answer(body: bytes) -> SearchAnswer | SearchFailure:
     """See Dialect.parse."""
     try:
         document = read_document(body)
-        rows = tuple(_read_row(where, one) for where, one in read_objects(document, "results"))
+        rows = read_rows(read_objects(document, "results"), _read_row)
     except ShapeError as error:
         return malformed(str(error))
     return SearchAnswer(rows, credits=read_number(document, "credits"))

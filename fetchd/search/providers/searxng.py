@@ -38,7 +38,7 @@ from fetchd.search.interface import (
 
 from .dialect import Dialect, Rejection, Settings, malformed
 from .errors import escape
-from .shapes import Object, ShapeError, read_document, read_objects, read_text
+from .shapes import Object, ShapeError, read_document, read_objects, read_rows, read_text
 
 NAME: Final = "searxng"
 
@@ -115,7 +115,7 @@ def parse_answer(body: bytes) -> SearchAnswer | SearchFailure:
     """See Dialect.parse."""
     try:
         document = read_document(body)
-        rows = tuple(_read_row(where, one) for where, one in read_objects(document, "results"))
+        rows = read_rows(read_objects(document, "results"), _read_row)
     except ShapeError as error:
         return malformed(str(error))
     silent = document.get("unresponsive_engines")

@@ -5,8 +5,11 @@ over. null is the same as left out, since providers write both.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Never
+
+from fetchd.search.interface import SearchRow
+from fetchd.search.results import find_blank_url
 
 type Object = Mapping[str, Any]
 
@@ -42,6 +45,22 @@ def read_objects(source: Object, name: str, where: str = "") -> Iterator[tuple[s
     for index, one in enumerate(value):
         label = f"{name.removesuffix('s')} {index}"
         yield f"{label}: ", _require_object(one, label)
+
+
+def read_rows(
+    found: Iterable[tuple[str, Object]], read_row: Callable[[str, Object], SearchRow]
+) -> tuple[SearchRow, ...]:
+    """The rows of these objects. The first that is wrong is told: those before one of another shape are handed on
+    alone where one of them leads nowhere, which fails the search.
+    """
+    rows: list[SearchRow] = []
+    try:
+        for where, one in found:
+            rows.append(read_row(where, one))
+    except ShapeError:
+        if find_blank_url(rows) is None:
+            raise
+    return tuple(rows)
 
 
 def read_text(source: Object, name: str, where: str) -> str:

@@ -33,6 +33,7 @@ from .shapes import (
     read_number,
     read_object,
     read_objects,
+    read_rows,
     read_text,
 )
 
@@ -109,7 +110,7 @@ def parse_answer(body: bytes) -> SearchAnswer | SearchFailure:
     """See Dialect.parse."""
     try:
         document = read_document(body)
-        rows = tuple(_read_row(where, one) for where, one in read_objects(document, "results"))
+        rows = read_rows(read_objects(document, "results"), _read_row)
         usage = read_object(document, "usage") or {}
     except ShapeError as error:
         return malformed(str(error))

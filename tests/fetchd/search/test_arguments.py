@@ -74,7 +74,7 @@ def found(**more: Any) -> SearchArguments:
             found(exclude_domains=("a" * 128,) * 20),
             id="twenty entries of 128 characters",
         ),
-        pytest.param('{"query":"a","query":"x"}', found(), id="the last of a key that stands twice"),
+        pytest.param('{"query":"a","query":"x"}', found(), id="C071: the last of a key that stands twice"),
         pytest.param(b'{"query":"\xc3\xa9"}', found(query="é"), id="bytes are UTF-8"),
         pytest.param('{"query":"\\ud83d\\ude00"}', found(query="😀"), id="a whole surrogate pair"),
     ],
@@ -97,6 +97,7 @@ WRONG_COUNTS = (
     "-" + "9" * 5000,
     "NaN",
 )
+"""Those of case C069 among them."""
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ WRONG_COUNTS = (
         pytest.param('{"query":5}', id="query a number"),
         pytest.param('{"query":["x"]}', id="query a list"),
         pytest.param('{"query":"\\ud800"}', id="half a surrogate pair"),
-        pytest.param('{"query":"x","limit":3}', id="an unknown key"),
+        pytest.param('{"query":"x","limit":3}', id="C071: an unknown key"),
         pytest.param('{"query":"x","limit":null}', id="an unknown key that is null"),
         pytest.param('{"query":"x","Count":3}', id="a key in other letters"),
         pytest.param('{"query":"x","count ":3}', id="a key with a space"),

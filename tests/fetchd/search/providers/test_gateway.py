@@ -7,6 +7,7 @@ import pytest
 from fetchd.search.interface import Freshness, SafeSearch, SearchArguments, SearchRow
 from fetchd.search.providers.dialect import Settings
 from fetchd.search.providers.gateway import GATEWAY, render_request
+from fetchd.search.results import find_blank_url
 from tests.fetchd.search.providers.tables import BASE, KEY, parameters, parsed, reason, rendered
 
 
@@ -90,6 +91,35 @@ def test_a_row_that_leads_nowhere_is_handed_on_for_the_search_to_fail(row: dict[
     answer = parsed(GATEWAY, {"results": [{"url": "https://a.example"}, row]})
 
     assert not answer.rows[1].url.strip()
+
+
+@pytest.mark.parametrize(
+    ("rows", "index"),
+    [
+        pytest.param(
+            [
+                {"title": "a"},
+                {"title": "b", "url": "https://b.example/", "content": None},
+                {"title": "c", "url": "javascript:1"},
+                {"title": 7, "url": "https://d.example/"},
+                None,
+            ],
+            0,
+            id="C073",
+        ),
+        pytest.param([{"url": "u"}, {"url": " "}, {"url": ""}, 7], 1, id="the first of two"),
+    ],
+)
+def test_a_row_that_leads_nowhere_is_told_before_the_shape_of_a_later_one(rows: object, index: int) -> None:
+    answer = parsed(GATEWAY, {"results": rows})
+
+    found = find_blank_url(answer.rows)
+    assert found is not None
+    assert found.message == f"malformed search response: result {index} has an empty url"
+
+
+def test_the_shape_of_a_row_is_told_before_a_later_one_that_leads_nowhere() -> None:
+    assert reason(GATEWAY, {"results": [{"url": "u", "title": 7}, {}]}) == "result 0: title is not a string"
 
 
 @pytest.mark.parametrize(
