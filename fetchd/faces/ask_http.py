@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from fetchd.core.caller import Caller
 from fetchd.core.failures import FailureKind
 from fetchd.turns import Turns
-from fetchd.web_access.asking import Asker, PreparedRun
+from fetchd.web_access.asking import Asker
 from fetchd.web_access.errors import WebAccessError
 from fetchd.web_access.requests import parse_ask
 from fetchd.web_access.run_values import RunEvent, RunOutcome
@@ -34,6 +34,7 @@ from .calls import RETRY_SECONDS, BusyError, ToolNotAllowedError, require_tool
 from .http_parts import (
     PROBLEM_TYPE,
     json_response,
+    problem_document,
     problem_response,
     read_bounded,
     too_large,
@@ -73,7 +74,7 @@ def make_ask_route(asker: Asker | None, turns: Turns) -> Route:
                 return await asker.run(prepared, emit)
 
         if _wants_events(request):
-            return _EventResponse(_stream(run, prepared), media_type=EVENT_STREAM)
+            return _EventResponse(_stream(run), media_type=EVENT_STREAM)
         try:
             return _answer(await until_disconnect(request, run(lambda _event: None)))
         except BusyError as error:
@@ -98,9 +99,7 @@ def _wants_events(request: Request) -> bool:
     return any(one.partition(";")[0].strip().lower() == EVENT_STREAM for one in accepted.split(","))
 
 
-async def _stream(
-    run: Callable[[Emit], Awaitable[RunOutcome]], prepared: PreparedRun
-) -> AsyncGenerator[bytes]:
+async def _stream(run: Callable[[Emit], Awaitable[RunOutcome]]) -> AsyncGenerator[bytes]:
     """The events of a run, and its end. Whoever stops reading ends the run."""
     events: asyncio.Queue[RunEvent | None] = asyncio.Queue()  # as long as one answer has tools to tell of
     task = asyncio.ensure_future(run(events.put_nowait))
@@ -118,8 +117,7 @@ async def _stream(
         try:
             yield _render(*render_outcome(task.result()))
         except BusyError as error:
-            run_id = prepared.spec.run_id
-            yield _render("failed", render_ask_problem(FailureKind.BACKEND, str(error), run_id))
+            yield _render("failed", problem_document(503, str(error)))  # no vendor was asked
     finally:
         task.cancel()
         await asyncio.wait([task])

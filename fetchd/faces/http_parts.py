@@ -60,15 +60,19 @@ def too_large() -> Response:
 def problem_response(
     status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object
 ) -> Response:
+    """A problem document (RFC 9457) of the server itself, as an answer."""
+    return json_response(problem_document(status, detail, **more), status, PROBLEM_TYPE, headers)
+
+
+def problem_document(status: int, detail: str, **more: object) -> dict[str, object]:
     """A problem document (RFC 9457) of the server itself."""
-    document = {
+    return {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         **more,
     }
-    return json_response(document, status, PROBLEM_TYPE, headers)
 
 
 def json_response(

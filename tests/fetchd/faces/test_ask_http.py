@@ -270,9 +270,10 @@ async def test_too_many_runs_are_turned_away() -> None:
     async with serve({}, config=config(), links=ScriptedLinks(vendor), **limits) as daemon:
         first = asyncio.create_task(daemon.request(b'{"prompt":"x"}', PATH))
         await asyncio.wait_for(hanging.wait(), PATIENCE)
-        response, _ = await ask(daemon, {"prompt": "x"})
+        response, document = await ask(daemon, {"prompt": "x"})
         assert (response.status, dict(response.headers)[b"retry-after"]) == (503, b"5")
         streamed, _ = await ask(daemon, {"prompt": "x"}, Accept="text/event-stream")
-        assert read_events(streamed.content)[-1][0] == "failed"
+        name, last = read_events(streamed.content)[-1]
+        assert (name, last["status"], last["detail"]) == ("failed", 503, document["detail"])
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
