@@ -6,7 +6,7 @@ not say that it did when the vendor looked, nor that the answer follows from it.
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -54,18 +54,24 @@ class _Page:
 
 
 async def check_citations(
-    citations: Sequence[StoredCitation], tools: DaemonTools, caller: Caller, ceiling: int
+    citations: Sequence[StoredCitation],
+    tools: DaemonTools,
+    caller: Caller,
+    ceiling: int,
+    on_read: Callable[[int, str], None] = lambda number, url: None,
 ) -> list[CheckedCitation]:
-    """All of them, in their order; a page that is cited more than once is read once."""
+    """All of them, in their order; a page that is cited more than once is read once. on_read: told of each page
+    before it is read, by the number of its citation."""
     pages: dict[str, _Page] = {}
     checked = []
-    for stored in citations:
+    for number, stored in enumerate(citations, 1):
         parts = split_quote(stored.citation.cited_text or "")
         if not parts:
             checked.append(CheckedCitation(stored, Finding.NOTHING_QUOTED))
             continue
         url = stored.citation.url
         if url not in pages:
+            on_read(number, url)
             pages[url] = await _read(url, tools, caller, ceiling)
         page = pages[url]
         if page.why is not None:

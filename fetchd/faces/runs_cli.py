@@ -150,8 +150,20 @@ def citations(
 async def _check(
     opener: OpenTools, settings: FetchSettings, found: Sequence[StoredCitation]
 ) -> list[CheckedCitation]:
+    """With what is being read now on a terminal: pages may be many, and slow."""
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    ceiling = settings.loaded.config.read_max_bytes
     async with opener(settings) as tools:
-        return await check_citations(found, tools, settings.caller, settings.loaded.config.read_max_bytes)
+        if not console.is_terminal:
+            return await check_citations(found, tools, settings.caller, ceiling)
+        with console.status("") as status:
+
+            def show(number: int, url: str) -> None:
+                status.update(
+                    Text(f"{number} of {len(found)}: {plain_line(url)}", no_wrap=True, overflow="ellipsis")
+                )
+
+            return await check_citations(found, tools, settings.caller, ceiling, show)
 
 
 async def _load_citations(state_dir: Path, run_id: str) -> tuple[StoredRun, list[StoredCitation]]:
