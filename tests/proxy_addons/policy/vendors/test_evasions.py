@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from proxy_addons.policy.limits import WebTools
-from proxy_addons.policy.vendors.endpoints import Endpoint
+from proxy_addons.policy.vendors.endpoints import BodyKind, Endpoint
 from proxy_addons.policy.vendors.held import HeldError
+from tests.kit import vendors
 from tests.proxy_addons.policy.vendors.cases import (
     CHAT,
     COUNTING,
@@ -755,6 +756,30 @@ PASSES: dict[str, tuple[Endpoint, Any]] = {
     ),
     "half a surrogate pair": (MESSAGES, CLEAN.replace(b"tokio", b"\\ud800")),
 }
+
+
+def name_of(endpoint: Endpoint) -> str:
+    return f"{endpoint.vendor}-{endpoint.kind}" + ("" if endpoint.runs else "-aside")
+
+
+def turn_of(endpoint: Endpoint) -> dict[str, Any]:
+    """What a vendor answered with citations, sent back as clients do."""
+    match endpoint.kind:
+        case BodyKind.MESSAGES:
+            said = {"role": "assistant", "content": vendors.message()["content"]}
+        case BodyKind.CHAT:
+            said = vendors.completion()["choices"][0]["message"]
+        case _:
+            return {"input": vendors.response()["output"]}
+    return {"messages": [{"role": "user", "content": "x"}, said, {"role": "user", "content": "y"}]}
+
+
+@pytest.mark.parametrize(
+    "endpoint", [MESSAGES, CHAT, RESPONSES, ROUTED, COUNTING, COUNTING_INPUT], ids=name_of
+)
+def test_an_answer_may_be_sent_back_whatever_it_cites(endpoint: Endpoint) -> None:
+    body = {**body_of(endpoint), **turn_of(endpoint)}
+    assert hold(body, endpoint, profile(["nothing.example"])).body is None
 
 
 @pytest.mark.parametrize("web_tools", [WebTools.ENFORCE, WebTools.REFUSE])
