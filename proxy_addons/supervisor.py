@@ -24,6 +24,7 @@ import errno
 import fcntl
 import json
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -65,6 +66,10 @@ STOP_SECONDS = 10.0
 LOCK_SECONDS = STOP_SECONDS + 2.0
 PRIVATE_SERIES = tuple(f"private-{number}" for number in range(64))
 """Audit chains of private gateways: each takes the first that no other process holds."""
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(8 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
+"""For glibc, unless the environment says otherwise: memory of up to 8 MiB stays with a worker when it is free. Given
+back and taken again, the pages of a body of 1 MiB that is looked into cost as much as looking.
+"""
 RESTART_DELAY = 0.1
 MAX_RESTART_DELAY = 5.0
 
@@ -262,7 +267,7 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *self._worker,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
-                start_new_session=True, pass_fds=self._lock_files,
+                start_new_session=True, pass_fds=self._lock_files, env=ALLOCATOR | os.environ,
             )  # fmt: skip
             if await self._watch_start(process, spec):
                 delay = RESTART_DELAY

@@ -83,7 +83,10 @@ def serve_until_both_have(world: World) -> None:
 
 def test_both_workers_serve_on_one_port(two: World) -> None:
     assert two.gateway.events[0]["workers"] == 2
-    assert len(processes_of(two.gateway)) == 3
+    environments = [Path(f"/proc/{process}/environ").read_bytes() for process in processes_of(two.gateway)]
+    assert len(environments) == 3
+    for name, value in supervisor.ALLOCATOR.items():
+        assert sum(f"{name}={value}\0".encode() in one for one in environments) == 2
     serve_until_both_have(two)
 
 
