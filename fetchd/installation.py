@@ -17,21 +17,21 @@ from socket import socket
 from typing import Any
 
 from fetchd.app import open_audit_log, open_tools
-from fetchd.audit_keeping import AuditKeeper
 from fetchd.background import running
-from fetchd.client_files import write_client_files
 from fetchd.faces.audit_page.views import Views
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import open_tools_app
 from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
 from fetchd.faces.operator import make_operator_app
-from fetchd.gateway_process import GatewayProcess, choose_gateway, start_gateway
 from fetchd.metrics.collecting import Collecting
 from fetchd.metrics.daemon import DaemonMeters
 from fetchd.observing import Observed, observe
 from fetchd.operator_site import make_access, open_pages
-from fetchd.reloading import Reloader
-from fetchd.run_state import (
+from fetchd.running.audit_keeping import AuditKeeper
+from fetchd.running.client_files import write_client_files
+from fetchd.running.gateway_process import GatewayProcess, choose_gateway, start_gateway
+from fetchd.running.reloading import Reloader
+from fetchd.running.run_state import (
     CONTROL_FILE,
     RunState,
     load_or_create_secret,
@@ -39,10 +39,10 @@ from fetchd.run_state import (
     remove_run_state,
     write_run_state,
 )
-from fetchd.serving import listen_on, serving
+from fetchd.running.serving import listen_on, serving
+from fetchd.running.tools_tls import operator_tls, tools_tls
 from fetchd.settings import LoadedConfig, load_again
 from fetchd.store import PageStore
-from fetchd.tools_tls import operator_tls, tools_tls
 from fetchd.web_access.composition import open_asker
 from proxy_addons.audit import AuditLog
 from proxy_addons.policy.config import Config

@@ -11,12 +11,12 @@ from proxy_addons.policy import metrics
 from proxy_addons.policy.config_addresses import Endpoint
 
 from .faces.calls import Calls
-from .gateway_process import reachable_host
-from .health import Health
 from .metrics.collecting import Collecting, NumberedGateway
 from .metrics.daemon import DaemonMeters
-from .run_state import RunState
-from .serving import accepts
+from .running.gateway_process import reachable_host
+from .running.health import Health
+from .running.run_state import RunState
+from .running.serving import accepts
 from .store import PageStore
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from certs.files import write_file
-from fetchd.run_state import SecretError
+from fetchd.running.run_state import SecretError
 from proxy_addons.policy.agents import digest_token
 
 TOKEN_FILE: Final = "operator-token.sha256"  # noqa: S105 (a file name)

@@ -7,7 +7,8 @@
     addons       one job each, in one literal order
     resolve      names to answers, nothing cached, nothing but the configured nameservers
     dial         answers to one connection, judged when it is made: the only way out
-    chains       which hop of a redirect chain a request is, shared by all workers
+    chains       which hop of a redirect chain a request is; budgets, what an agent has spent: shared by all workers
+    meters       what a worker counts, told to the supervisor, added up
     audit        one line a decision before any byte goes out, chained and signed
 
 A request goes down engine and addons to dial; its verdict, from wherever it is found, comes back up as one answer.

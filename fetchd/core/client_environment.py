@@ -1,7 +1,7 @@
 """What the usual clients read from their environment to use a proxy and to trust its CA: one table.
 
 Sources: each client's own documentation of the variable named. Two clients take no PEM file from a variable and get
-a file of their own beside the CA's (`fetchd/client_files.py`).
+a file of their own beside the CA's (`fetchd/running/client_files.py`).
 """
 
 from collections.abc import Mapping

@@ -21,7 +21,7 @@ import click
 
 from fetchd.agent_store import CREATED, StoredAgents, Table, hold_agents, read_agents, write_agents
 from fetchd.errors import StoreError
-from fetchd.run_state import RunState, read_run_state
+from fetchd.running.run_state import RunState, read_run_state
 from fetchd.search.local.forgetting import forget_agent
 from fetchd.settings import LoadedConfig, load_config
 from proxy_addons.policy.agents import AGENT_NAME, RESERVED_AGENTS, Agent, digest_token

@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import quote as percent_encode
 
 from fetchd.core.client_environment import client_environment
-from fetchd.gateway_process import reachable_host
-from fetchd.run_state import RunState
+from fetchd.running.gateway_process import reachable_host
+from fetchd.running.run_state import RunState
 from proxy_addons.policy.config import Config
 
 from .up_text import render_address

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from certs.errors import CertificateAuthorityError
-from fetchd.run_state import StateInUseError, own_state_dir
+from fetchd.running.run_state import StateInUseError, own_state_dir
 from fetchd.settings import LoadedConfig, find_state_dir, own_authority
 from proxy_addons.policy.config import ConfigError
 
@@ -201,7 +201,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_for_clients(folder: Path, content: bytes) -> None:
-    from fetchd.client_files import write_client_files
+    from fetchd.running.client_files import write_client_files
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import click
 
-from fetchd.lookup import LookupFailedError, NameFinding, NameLookup
+from fetchd.explaining.lookup import LookupFailedError, NameFinding, NameLookup
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.targets import Target

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fetchd.lookup import NameFinding
+from fetchd.explaining.lookup import NameFinding
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.explaining import Standing, Step, explain_ladder
 from proxy_addons.policy.limits import Profile

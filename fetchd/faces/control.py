@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fetchd.gateway_process import make_client_context, reachable_host
-from fetchd.run_state import CONTROL_FILE, RunState, SecretError, read_secret
+from fetchd.running.gateway_process import make_client_context, reachable_host
+from fetchd.running.run_state import CONTROL_FILE, RunState, SecretError, read_secret
 
 from .operator_paths import LINK_PATH, RELOAD_PATH
 

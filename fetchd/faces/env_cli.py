@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from fetchd.run_state import RunState, read_run_state
+from fetchd.running.run_state import RunState, read_run_state
 
 from .agent_environment import (
     PLACEHOLDER,

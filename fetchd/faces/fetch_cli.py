@@ -71,7 +71,7 @@ async def open_fetch(settings: FetchSettings) -> AsyncIterator[WebFetch]:
 
     Raises NoGatewayError, StaleGatewayError, AuditError.
     """
-    from fetchd.gateway_process import ensure_gateway
+    from fetchd.running.gateway_process import ensure_gateway
 
     async with (
         ensure_gateway(

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from fetchd.health import Readiness
-from fetchd.reloading import Change, ReloadError
+from fetchd.running.health import Readiness
+from fetchd.running.reloading import Change, ReloadError
 
 from .http_guard import BrowserGuard
 from .operator_access.access import Access

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from fetchd.operator_token import has_token, make_token
-from fetchd.run_state import read_run_state
+from fetchd.running.run_state import read_run_state
 
 from .config_option import BadInputError, find_state_or_fail, state_dir_option
 from .control import ControlError, order_link, render_origin

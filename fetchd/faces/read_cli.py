@@ -44,7 +44,7 @@ async def open_reading(settings: FetchSettings) -> AsyncIterator[DaemonTools]:
 
     Raises NoGatewayError, StaleGatewayError, AuditError, StoreError.
     """
-    from fetchd.gateway_process import ensure_gateway
+    from fetchd.running.gateway_process import ensure_gateway
 
     async with (
         ensure_gateway(

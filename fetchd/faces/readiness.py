@@ -5,8 +5,8 @@ import json
 import ssl
 from typing import Any, Final
 
-from fetchd.gateway_process import reachable_host
-from fetchd.run_state import RunState
+from fetchd.running.gateway_process import reachable_host
+from fetchd.running.run_state import RunState
 
 READY_PATH: Final = "/readyz"
 ANSWER_SECONDS: Final = 10.0

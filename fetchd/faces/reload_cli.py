@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from fetchd.run_state import read_run_state
+from fetchd.running.run_state import read_run_state
 
 from .config_option import BadInputError, find_state_or_fail, state_dir_option
 from .control import ControlError, order_reload

@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from fetchd.learning import Run, Span, Tell, find_base, read_run
-from fetchd.public_suffixes import registrable_domain
+from fetchd.explaining.learning import Run, Span, Tell, find_base, read_run
+from fetchd.explaining.public_suffixes import registrable_domain
 from proxy_addons.audit import AuditKeyError, load_public_key, verify_directory
 from proxy_addons.audit.keys import PUBLIC_FILE
 from proxy_addons.policy.admission import decide_target

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from fetchd.learning import Run
+from fetchd.explaining.learning import Run
 from proxy_addons.policy.config_forms import Json, render_toml
 from proxy_addons.policy.config_schema import LIMITS, Key, profile_value
 from proxy_addons.policy.limits import DEFAULT_PROFILE

@@ -16,8 +16,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fetchd import client_places
 from fetchd.core.caller import Caller
+from fetchd.running import client_places
 from proxy_addons.policy.agents import UNREADABLE, Credential, parse_credential
 from proxy_addons.policy.rulebook import CurrentRules
 from proxy_addons.policy.verdicts import Rule, Verdict

@@ -19,14 +19,14 @@ from typing import Any, Final
 import click
 
 from certs.errors import CertificateAuthorityError
-from fetchd.audit_output import audit_output
-from fetchd.client_places import raise_descriptor_limit
-from fetchd.gateway_process import GatewayStartError, reachable_host
 from fetchd.overrides import Overrides
-from fetchd.reloading import Reloader, ReloadError
-from fetchd.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
-from fetchd.service_manager import READY, STOPPING, tell_service_manager
-from fetchd.serving import AddressInUseError, accepts
+from fetchd.running.audit_output import audit_output
+from fetchd.running.client_places import raise_descriptor_limit
+from fetchd.running.gateway_process import GatewayStartError, reachable_host
+from fetchd.running.reloading import Reloader, ReloadError
+from fetchd.running.run_state import RunState, SecretError, StateInUseError, find_owner, read_run_state
+from fetchd.running.service_manager import READY, STOPPING, tell_service_manager
+from fetchd.running.serving import AddressInUseError, accepts
 from fetchd.settings import LoadedConfig, load_again
 from proxy_addons.audit import AuditError
 from proxy_addons.policy.config import ConfigError

@@ -5,8 +5,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from fetchd.gateway_process import reachable_host
-from fetchd.run_state import RunState
+from fetchd.running.gateway_process import reachable_host
+from fetchd.running.run_state import RunState
 from proxy_addons.policy.limits import DEFAULT_PROFILE, MIB, Profile
 
 from .config_cli import render_columns

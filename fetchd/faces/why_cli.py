@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from fetchd.explaining.why import explain
 from fetchd.settings import LoadedConfig, find_state_dir, load_config
-from fetchd.why import explain
 from proxy_addons.audit.story import MAX_FETCHES, Findings, Story, find_fetches, find_newest
 from proxy_addons.policy.config import ConfigError
 

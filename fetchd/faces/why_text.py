@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fetchd.settings import LoadedConfig
-from fetchd.why import (
+from fetchd.explaining.why import (
     Explanation,
     Standing,
     dialled_address,
@@ -17,6 +16,7 @@ from fetchd.why import (
     returned_addresses,
     tls_facts,
 )
+from fetchd.settings import LoadedConfig
 from proxy_addons.audit.reader import LogLine
 from proxy_addons.audit.rows import describe_search, describe_web
 from proxy_addons.audit.story import HopStory, Story

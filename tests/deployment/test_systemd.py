@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchd.service_manager import READY, STOPPING, tell_service_manager
+from fetchd.running.service_manager import READY, STOPPING, tell_service_manager
 from tests.deployment.unit_sandbox import allowed_calls
 from tests.e2e.stage import Stage, post_json
 from tests.kit import replies

@@ -15,8 +15,8 @@ from fetchd.app import open_web_fetch
 from fetchd.core.caller import Caller
 from fetchd.core.envelope import CUT_OUT
 from fetchd.fetch import FetchResult
-from fetchd.gateway_process import Gateway
-from fetchd.run_state import read_secret
+from fetchd.running.gateway_process import Gateway
+from fetchd.running.run_state import read_secret
 from fetchd.settings import load_config
 from proxy_addons.audit import MemoryAuditLog
 from tests.e2e.conftest import Installed

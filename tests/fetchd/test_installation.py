@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fetchd.installation import Installation, installation
-from fetchd.run_state import RunState, StateInUseError, find_owner, own_state_dir, read_run_state
-from fetchd.serving import AddressInUseError, accepts, listen_on
+from fetchd.running.run_state import RunState, StateInUseError, find_owner, own_state_dir, read_run_state
+from fetchd.running.serving import AddressInUseError, accepts, listen_on
 from fetchd.settings import load_config
 from tests.e2e.stage import Stage, post_json
 from tests.kit import replies

@@ -16,9 +16,9 @@ from fetchd.audit_index.entries import identity_of
 from fetchd.audit_index.interface import IndexUnavailableError
 from fetchd.audit_index.lines import load_places
 from fetchd.errors import StoreError
+from fetchd.explaining.why import explain
 from fetchd.faces.why_text import describe_asked, describe_ending
 from fetchd.store import StoredRead
-from fetchd.why import explain
 from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.reader import LogLine
 from proxy_addons.audit.story import Story, tell_story

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fetchd.why import dialled_address, dropped_addresses, phases, returned_addresses, tls_facts
+from fetchd.explaining.why import dialled_address, dropped_addresses, phases, returned_addresses, tls_facts
 from proxy_addons.audit.reader import LogLine
 from proxy_addons.audit.story import HopStory, Story
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from fetchd.run_state import SecretError
+from fetchd.running.run_state import SecretError
 from proxy_addons.policy.agents import digest_token
 
 from .attempts import Attempts

@@ -18,9 +18,9 @@ from fetchd.faces.calls import Calls
 from fetchd.faces.http import make_app
 from fetchd.faces.mcp_http import MAX_AGENT_SESSIONS, open_mcp
 from fetchd.fetch import WebFetch
+from fetchd.running.serving import serving
 from fetchd.search.interface import SearchProvider
 from fetchd.search.searching import WebSearch
-from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
 from fetchd.web_access.asking import Asker, Links
 from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record

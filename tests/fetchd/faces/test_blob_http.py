@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fetchd.faces.blob_http import make_blob_route
-from fetchd.serving import serving
+from fetchd.running.serving import serving
 from fetchd.store import PageStore
 from fetchd.store.blobs import PIECE_BYTES, FileBlobs
 from fetchd.store.fakes import MemoryBlobs, MemoryRecords

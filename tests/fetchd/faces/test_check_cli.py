@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchd import lookup
+from fetchd.explaining import lookup
 from fetchd.faces.check_cli import MAX_LINE_BYTES, check, decide_lines, read_lines
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from tests.kit.corpora import REPOSITORY, corpora

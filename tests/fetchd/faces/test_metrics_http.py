@@ -11,9 +11,9 @@ import pytest
 from fetchd.faces.metrics_http import METRICS_PATH, MetricsPage
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
-from fetchd.health import Readiness
 from fetchd.metrics.collecting import Collecting, GatewayNumbers
-from fetchd.serving import listen_on, serving
+from fetchd.running.health import Readiness
+from fetchd.running.serving import listen_on, serving
 from proxy_addons.audit.health import AuditHealth
 from proxy_addons.policy.agents import digest_token
 from tests.kit.sync import PATIENCE

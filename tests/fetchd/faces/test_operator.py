@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fetchd.faces.operator import make_operator_app
-from fetchd.health import Check, Readiness
-from fetchd.serving import listen_on, serving
+from fetchd.running.health import Check, Readiness
+from fetchd.running.serving import listen_on, serving
 from tests.kit.sync import PATIENCE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fetchd.faces.readiness import ask_readiness
-from fetchd.run_state import RunState
+from fetchd.running.run_state import RunState
 from tests.kit import replies
 from tests.kit.exchange import Route
 from tests.kit.installed import FREE_PORTS, ONE_WORKER, Up, run_fetchd

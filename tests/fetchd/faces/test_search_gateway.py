@@ -24,12 +24,12 @@ from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.calls import Calls
 from fetchd.faces.http import make_app
 from fetchd.fetch import WebFetch
+from fetchd.running.serving import serving
 from fetchd.search.composition import open_web_search
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import SearchAnswer, SearchFailure, SearchProvider, SearchRow
 from fetchd.search.searching import SearchResult, WebSearch
 from fetchd.search.way import CIRCLE
-from fetchd.serving import serving
 from fetchd.transport.fake import FakeTransport
 from proxy_addons.audit import FetchOutcome, MemoryAuditLog, SearchRecord
 from proxy_addons.policy.agents import digest_token

@@ -268,7 +268,7 @@ def test_nothing_in_a_log_gets_out_of_its_comment_or_string(place: Place, member
     ),
 )
 def test_any_line_is_taken_or_passed_over(first: dict[str, Any], last: dict[str, Any]) -> None:
-    from fetchd.learning import Run, Span, _Reader
+    from fetchd.explaining.learning import Run, Span, _Reader
     from proxy_addons.audit.reader import LogLine
 
     reader = _Reader("bot", Span())

@@ -107,7 +107,7 @@ async def test_who_calls(headers: dict[str, str], agent: object) -> None:
 @pytest.mark.parametrize("method", ["POST", "GET"])
 async def test_one_agent_never_holds_every_place(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """Neither by requests that it does not end nor by event streams, which no bound on calls counts."""
-    monkeypatch.setattr("fetchd.client_places.count_places", lambda: 4)
+    monkeypatch.setattr("fetchd.running.client_places.count_places", lambda: 4)
     async with serve({OTHER: TEXT}, config=CONFIG) as daemon:
         session = (await PlainClient(daemon, "2025-11-25", bearer("alice")).open()).session
         stream = f"GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n"

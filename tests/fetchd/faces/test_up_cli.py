@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fetchd.faces.up_text import describe_profile, render_start
-from fetchd.run_state import RunState, own_state_dir
+from fetchd.running.run_state import RunState, own_state_dir
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from tests.kit.installed import COMMAND_SECONDS, FREE_PORTS, ONE_WORKER, Up, run_fetchd

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchd.public_suffixes import registrable_domain
+from fetchd.explaining.public_suffixes import registrable_domain
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.limits import MIB, Profile

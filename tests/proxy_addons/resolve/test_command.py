@@ -1,6 +1,6 @@
 """`python -m proxy_addons.resolve`: input that is not its wire is one line and status 2.
 
-What it answers is asked through its only user, in tests/fetchd/test_lookup.py.
+What it answers is asked through its only user, in tests/fetchd/explaining/test_lookup.py.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from fetchd.faces.audit_page.verifying import Verification, Verifier
 from fetchd.faces.audit_page.views import Views
 from fetchd.faces.operator import make_operator_app
 from fetchd.faces.operator_access.access import Access
-from fetchd.health import Readiness
-from fetchd.serving import listen_on, serving
+from fetchd.running.health import Readiness
+from fetchd.running.serving import listen_on, serving
 from fetchd.store import StoredRead
 from proxy_addons.policy.agents import digest_token
 from proxy_addons.policy.config import Config, parse_config

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fetchd.metrics.collecting import Collecting, GatewayNumbers
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report
-
-from .metrics.collecting import Collecting, GatewayNumbers
 
 CHECK_SECONDS: Final = 4.0
 """Of each; all are looked at side by side. Probes give up after ten as a rule."""

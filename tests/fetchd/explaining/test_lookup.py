@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from fetchd import lookup
-from fetchd.lookup import LookupFailedError, NameLookup
+from fetchd.explaining import lookup
+from fetchd.explaining.lookup import LookupFailedError, NameLookup
 from proxy_addons.policy.config import Config, parse_config
 from proxy_addons.policy.verdicts import Failure, Outcome, Rule
 from tests.kit.dns import Addresses, ScriptedDns

@@ -9,7 +9,7 @@ import socket
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from fetchd.serving import AddressInUseError, accepts, listen_on, serving
+from fetchd.running.serving import AddressInUseError, accepts, listen_on, serving
 from tests.kit.sync import PATIENCE
 
 

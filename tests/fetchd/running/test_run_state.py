@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchd.run_state import (
+from fetchd.running.run_state import (
     RunState,
     SecretError,
     StateInUseError,
@@ -40,7 +40,7 @@ STATE = RunState(
 HOLDER = """
 import sys
 from pathlib import Path
-from fetchd.run_state import own_state_dir
+from fetchd.running.run_state import own_state_dir
 with own_state_dir(Path(sys.argv[1])):
     print("owned", flush=True)
     sys.stdin.read()

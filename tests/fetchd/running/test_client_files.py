@@ -9,7 +9,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
-from fetchd.client_files import write_client_files
+from fetchd.running.client_files import write_client_files
 
 
 def make_authority(folder: Path) -> tuple[Path, trustme.CA]:

@@ -15,14 +15,14 @@ import pytest
 import trustme
 from starlette.types import Receive, Scope, Send
 
-from fetchd.client_places import (
+from fetchd.running.client_places import (
     DESCRIPTORS_A_PLACE,
     KEPT_DESCRIPTORS,
     LEAST_PLACES,
     MAX_PLACES,
     count_places,
 )
-from fetchd.serving import listen_on, serving
+from fetchd.running.serving import listen_on, serving
 from tests.e2e.stage import Stage, post_json
 from tests.kit.installed import FREE_PORTS, Up
 from tests.kit.sync import PATIENCE
@@ -49,7 +49,7 @@ def test_as_many_places_as_descriptors_allow(
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fetchd.client_places.count_places", lambda: 3)
+    monkeypatch.setattr("fetchd.running.client_places.count_places", lambda: 3)
 
 
 class App:

@@ -17,9 +17,8 @@ from certs.authority import load_or_create_authority
 from certs.errors import CertificateAuthorityError
 from certs.files import write_file
 from certs.leaf import RENEWAL, issue_leaf
+from fetchd.settings import own_authority
 from proxy_addons.policy.config import Config
-
-from .settings import own_authority
 
 LEAF_FILE: Final = "tools.pem"
 OPERATOR_LEAF_FILE: Final = "operator.pem"

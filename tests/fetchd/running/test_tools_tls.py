@@ -13,7 +13,7 @@ from cryptography import x509
 
 from certs.authority import load_or_create_authority
 from certs.leaf import RENEWAL
-from fetchd.tools_tls import OwnLeaf, tools_tls
+from fetchd.running.tools_tls import OwnLeaf, tools_tls
 from proxy_addons.policy.config import Config, parse_config
 from tests.certs.test_leaf import NOW
 

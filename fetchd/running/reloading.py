@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol
 
+from fetchd.settings import LoadedConfig
 from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError
 from proxy_addons.policy.config_checks import find_fixed
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
 from .gateway_process import GatewayReloadError
-from .settings import LoadedConfig
 
 
 class ReloadError(Exception):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fetchd import health
-from fetchd.health import Health, Readiness
 from fetchd.metrics.collecting import Collecting, GatewayNumbers
+from fetchd.running import health
+from fetchd.running.health import Health, Readiness
 from proxy_addons.audit.health import AuditHealth
 from proxy_addons.policy.tallies import Report
 

@@ -11,7 +11,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from fetchd.client_places import Door, PlacedProtocol
+from .client_places import Door, PlacedProtocol
 
 SHUTDOWN_SECONDS: Final = 5
 """A bound for calls to end whose clients were dropped; each does so at once."""

@@ -13,7 +13,7 @@ import trustme
 
 from fetchd.core.caller import Caller
 from fetchd.errors import NoGatewayError, StaleGatewayError
-from fetchd.gateway_process import (
+from fetchd.running.gateway_process import (
     Gateway,
     GatewayReloadError,
     GatewayStartError,
@@ -22,8 +22,8 @@ from fetchd.gateway_process import (
     on_free_ports,
     start_gateway,
 )
-from fetchd.run_state import RunState, load_or_create_secret, own_state_dir, write_run_state
-from fetchd.serving import accepts
+from fetchd.running.run_state import RunState, load_or_create_secret, own_state_dir, write_run_state
+from fetchd.running.serving import accepts
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, parse_config
 from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
@@ -64,7 +64,7 @@ def started() -> Started:
 def in_place_of_python(monkeypatch: pytest.MonkeyPatch, path: Path, script: str) -> None:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    monkeypatch.setattr("fetchd.gateway_process.sys.executable", str(path))
+    monkeypatch.setattr("fetchd.running.gateway_process.sys.executable", str(path))
 
 
 async def test_a_started_gateway_says_where_it_is_and_ends_when_told(
@@ -287,7 +287,9 @@ async def test_what_a_gateway_may_answer(
         with pytest.raises(GatewayReloadError) as caught:
             await gateway.reload(make_config(), "test")
     finally:
-        monkeypatch.setattr("fetchd.gateway_process.STOP_SECONDS", 0.1)  # one of them ends only when killed
+        monkeypatch.setattr(
+            "fetchd.running.gateway_process.STOP_SECONDS", 0.1
+        )  # one of them ends only when killed
         await gateway.stop()
 
     assert str(caught.value) == message
@@ -300,7 +302,7 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(
     in_place_of_python(monkeypatch, tmp_path / "python", f"{SAYS}; {late}")
     gateway = await start_gateway(make_config(), "test", tmp_path, SECRET)
     try:
-        monkeypatch.setattr("fetchd.gateway_process.RELOAD_SECONDS", 0.0)
+        monkeypatch.setattr("fetchd.running.gateway_process.RELOAD_SECONDS", 0.0)
         with pytest.raises(GatewayReloadError, match="did not answer within"):
             await gateway.reload(make_config(), "test")
         monkeypatch.undo()

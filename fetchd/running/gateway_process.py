@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import fetchd
 from fetchd.child_environment import child_environment
 from fetchd.core.caller import Caller
 from fetchd.errors import NoGatewayError, StaleGatewayError
 from fetchd.metrics.collecting import GatewayNumbers
-from fetchd.run_state import RunState, SecretError, load_or_create_secret, read_run_state, read_secret
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.agents import LOCAL_AGENT
 from proxy_addons.policy.config import Config, parse_config
+
+from .run_state import RunState, SecretError, load_or_create_secret, read_run_state, read_secret
 
 START_SECONDS: Final = 90.0
 """A start takes one to two seconds a worker; far more means that something hangs."""
@@ -68,6 +70,7 @@ class GatewayProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, ready: Mapping[str, Any]) -> None:
         self._process = process
+        self._input, self._output = _pipes(process)
         self.listeners = tuple((str(h), int(p), str(n)) for h, p, n in ready["listeners"])
         self.workers = int(ready["workers"])
         self.ca: Mapping[str, Any] = ready["ca"]
@@ -81,7 +84,6 @@ class GatewayProcess:
 
         source: what its errors call the configuration.
         """
-        assert self._process.stdin is not None
         line = json.dumps({"config": config.document, "source": source}).encode() + b"\n"
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         try:
@@ -90,8 +92,8 @@ class GatewayProcess:
                     raise GatewayReloadError("the gateway has ended")
                 # Answers come in the order of the questions, also that to one which was given up.
                 self._asked.append(answer)
-                self._process.stdin.write(line)
-                await self._process.stdin.drain()
+                self._input.write(line)
+                await self._input.drain()
             async with asyncio.timeout(RELOAD_SECONDS):
                 said = await answer
         except TimeoutError:
@@ -103,13 +105,12 @@ class GatewayProcess:
 
     async def ask_numbers(self) -> GatewayNumbers | None:
         """Its metrics; those who ask at the same time share an answer. None when there is none in time."""
-        assert self._process.stdin is not None
         if self._numbers is None or self._numbers.done():
             self._numbers = asyncio.get_running_loop().create_future()
             if self._events.done():
                 self._numbers.set_result({})
             else:
-                self._process.stdin.write(_ASK_NUMBERS)
+                self._input.write(_ASK_NUMBERS)
         asked = self._numbers
         await asyncio.wait({asked}, timeout=NUMBERS_SECONDS)
         if not asked.done():
@@ -120,9 +121,8 @@ class GatewayProcess:
 
     async def _read_events(self) -> None:
         """Read on, so that the gateway never waits for us; restarts are in its own log on stderr."""
-        assert self._process.stdout is not None
         try:
-            while line := await self._process.stdout.readline():
+            while line := await self._output.readline():
                 said = _parse_event(line)
                 if said.get("event") in ("reloaded", "refused") and self._asked:
                     answer = self._asked.popleft()
@@ -200,7 +200,7 @@ def _environment() -> dict[str, str]:
     -P keeps the gateway from importing out of the working directory, where an agent may have left a `json.py`.
     """
     ours = child_environment()
-    source = str(Path(__file__).parents[1])
+    source = str(Path(fetchd.__file__).parents[1])
     if sys.path[0] != source:
         return ours
     return {**ours, "PYTHONPATH": os.pathsep.join(filter(None, (source, ours.get("PYTHONPATH"))))}
@@ -208,21 +208,26 @@ def _environment() -> dict[str, str]:
 
 async def _tell(process: asyncio.subprocess.Process, line: bytes) -> Mapping[str, Any]:
     """Say what to do; the gateway's first word, empty when it has none for us in time."""
-    assert process.stdin is not None
-    assert process.stdout is not None
+    its_input, its_output = _pipes(process)
     try:
         async with asyncio.timeout(START_SECONDS):
-            process.stdin.write(line)
-            await process.stdin.drain()
-            return _parse_event(await process.stdout.readline())
+            its_input.write(line)
+            await its_input.drain()
+            return _parse_event(await its_output.readline())
     except (TimeoutError, ConnectionError, ValueError):
         return {}
 
 
+def _pipes(process: asyncio.subprocess.Process) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+    """Its standard input and output."""
+    assert process.stdin is not None and process.stdout is not None  # noqa: S101 (pipes, as asked for)
+    return process.stdin, process.stdout
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """The end of its input ends a gateway; one that does not heed that is killed, and its workers end with it."""
-    assert process.stdin is not None
-    process.stdin.close()
+    its_input, _ = _pipes(process)
+    its_input.close()
     try:
         await asyncio.wait_for(process.wait(), STOP_SECONDS)
     except TimeoutError:

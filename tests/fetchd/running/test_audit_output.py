@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fetchd.audit_output import OutputClosedError, audit_output, write_all
+from fetchd.running.audit_output import OutputClosedError, audit_output, write_all
 from proxy_addons.audit import AuditKeys
 from tests.e2e.stage import Stage, post_json
 from tests.kit import replies
@@ -228,7 +228,7 @@ def test_what_was_written_before_the_end_is_printed_before_the_end(tmp_path: Pat
 def test_the_place_is_kept_each_second(tmp_path: Path) -> None:
     """A killed process may repeat about a second's lines, and no more."""
     code = (
-        "import sys, time; from pathlib import Path; from fetchd.audit_output import audit_output\n"
+        "import sys, time; from pathlib import Path; from fetchd.running.audit_output import audit_output\n"
         "with audit_output(Path(sys.argv[1])):\n    time.sleep(600)\n"
     )
     with (tmp_path / "output").open("wb") as file:

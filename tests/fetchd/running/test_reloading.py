@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fetchd.gateway_process import GatewayReloadError
-from fetchd.reloading import Change, Reloader, ReloadError, find_changes
+from fetchd.running.gateway_process import GatewayReloadError
+from fetchd.running.reloading import Change, Reloader, ReloadError, find_changes
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
