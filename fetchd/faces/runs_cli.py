@@ -10,8 +10,8 @@ gateway.
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from .read_cli import open_reading
 from .safe_text import render_json
 from .search_display import plain_line
 from .store_option import find_state, run, state_option
+from .stored_runs import existing_runs
 
 NOT_FOUND: Final = 1
 MAX_SHOWN: Final = 300
@@ -46,19 +47,6 @@ _LEGEND: Final = f"in, out: tokens; web: requests, billed one by one; {UNKNOWN}:
 _INDENT: Final = 6
 
 OpenTools = Callable[[FetchSettings], AbstractAsyncContextManager[DaemonTools]]
-
-
-@asynccontextmanager
-async def existing_runs(state_dir: Path) -> AsyncIterator[RunRecords]:
-    """The records of an installation that has some; looking at them makes none. Raises BadInputError, StoreError."""
-    path = state_dir / "fetchd.db"
-    if not await asyncio.to_thread(path.exists):
-        raise BadInputError(f"nothing recorded in {state_dir}; give the state directory with --state-dir")
-    records = await RunRecords.open(path)
-    try:
-        yield records
-    finally:
-        await records.close()
 
 
 @click.command()

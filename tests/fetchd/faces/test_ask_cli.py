@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -366,6 +367,20 @@ def test_what_cannot_be_recorded_does_not_cost_the_answer(fetchd: Command, vendo
     (fetchd.state / "fetchd.db").write_bytes(b"not a database, and long enough to be none" * 100)
     result = fetchd("ask", "x")
     assert (result.exit_code, result.stdout) == (0, "Hello.\n")
+
+
+def test_records_that_cannot_be_written_can_be_read(
+    fetchd: Command, vendor: VendorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vendor.replies = [CITED]
+    fetchd("ask", "x", "--search")
+    (run,) = fetchd.rows("runs")
+    before = {path.name: path.stat().st_mtime_ns for path in fetchd.state.iterdir()}
+    # What root is told of a file system that is mounted read-only, and others of a directory of root's.
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    assert fetchd.rows("runs") == [run]
+    assert [one["url"] for one in fetchd.rows("citations", run["run_id"])] == [URL, OUTSIDE]
+    assert {path.name: path.stat().st_mtime_ns for path in fetchd.state.iterdir()} == before
 
 
 def test_there_is_no_run_that_was_not_made(fetchd: Command) -> None:
