@@ -6,7 +6,7 @@ the audit log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anthropic
@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from tests.gateway.vendor_stage import KEY, MONITOR, NARROW, PASS, REFUSE, VendorWorld
-from tests.kit import vendors
+from tests.kit import replies, vendors
 
 ANTHROPIC, OPENAI, OPENROUTER = vendors.NAMES
 SEARCH: Any = {"type": "web_search_20250305", "name": "web_search", "max_uses": 9}
@@ -29,6 +29,7 @@ ASK: Any = {"model": "claude-test", "max_tokens": 10, "messages": [{"role": "use
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VendorWorld]:
     with VendorWorld(tmp_path_factory.mktemp("vendors"), alpn=("h2", "http/1.1")) as world:
+        world.vendor.route("*", replies.json({}))
         message, response, completion = vendors.message(), vendors.response(), vendors.completion()
         world.vendor.route("/v1/messages", vendors.vendor_route(message, vendors.message_events(message)))
         world.vendor.route("/v1/responses", vendors.vendor_route(response, vendors.response_events(response)))
@@ -270,3 +271,51 @@ def test_the_online_suffix_is_refused_and_the_sdk_shows_it(world: VendorWorld) -
         gpt(world, client, OPENROUTER, "/api/v1").chat.completions.create(
             model="openai/gpt-test:online", messages=[{"role": "user", "content": "x"}]
         )
+
+
+# ------------------------------------------------------------------------------------------------- all else
+
+PDF = ("a.pdf", b"%PDF-1.7", "application/pdf")
+ASIDE: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "/v1/messages/count_tokens": (
+        ANTHROPIC,
+        lambda sdk: sdk.messages.with_raw_response.count_tokens(model="m", messages=ASK["messages"]),
+    ),
+    "/v1/files": (ANTHROPIC, lambda sdk: sdk.beta.files.with_raw_response.upload(file=PDF)),
+    "/v1/responses/input_tokens": (
+        OPENAI,
+        lambda sdk: sdk.responses.input_tokens.with_raw_response.count(model="m", input="tokio?"),
+    ),
+    "/v1/responses/compact": (
+        OPENAI,
+        lambda sdk: sdk.responses.with_raw_response.compact(model="m", input="tokio?"),
+    ),
+    "/v1/conversations": (
+        OPENAI,
+        lambda sdk: sdk.conversations.with_raw_response.create(items=[{"role": "user", "content": "tokio?"}]),
+    ),
+    "/v1/conversations/conv_1/items": (
+        OPENAI,
+        lambda sdk: sdk.conversations.items.with_raw_response.create(
+            "conv_1", items=[{"role": "user", "content": "tokio?"}]
+        ),
+    ),
+    "/v1/moderations": (OPENAI, lambda sdk: sdk.moderations.with_raw_response.create(input="tokio?")),
+    "/v1/embeddings": (OPENAI, lambda sdk: sdk.embeddings.with_raw_response.create(model="m", input=["x"])),
+    "/v1/audio/transcriptions": (
+        OPENAI,
+        lambda sdk: sdk.audio.transcriptions.with_raw_response.create(model="m", file=("a.mp3", b"x")),
+    ),
+}
+
+
+@pytest.mark.parametrize("listener", [NARROW, REFUSE], ids=["enforce", "refuse"])
+@pytest.mark.parametrize("path", ASIDE)
+def test_what_else_an_sdk_asks_for_arrives(world: VendorWorld, path: str, listener: int) -> None:
+    name, call = ASIDE[path]
+    with world.client(listener) as client:
+        raw = call(claude(world, client) if name == ANTHROPIC else gpt(world, client))
+    assert raw.status_code == 200
+    (request,) = world.vendor.requests
+    assert request.path.partition("?")[0] == path
+    assert request.body
