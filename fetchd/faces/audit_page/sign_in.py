@@ -89,9 +89,12 @@ class SignIn:
         self, request: Request, status: int, *, target: str, code: str = "", problem: str = ""
     ) -> Response:
         mark, cookie = self._access.open_form(request.scope)
+        # Who follows a link of another site comes without the session's cookie, signed in or not (SameSite=Strict).
+        linked = request.headers.get("sec-fetch-site") == "cross-site"
         return await self._views.page(
-            request, "sign_in.html", status, cookie, form=mark, code=code, target=target, problem=problem
-        )
+            request, "sign_in.html", status, cookie, form=mark, code=code, target=target, problem=problem,
+            linked=linked,
+        )  # fmt: skip
 
 
 def read_next(text: str | None) -> str:

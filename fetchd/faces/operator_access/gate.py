@@ -42,7 +42,7 @@ class Gate:
         if scope["type"] != "http" or path in self._open or path.startswith(f"{STATIC_PATH}/"):
             await self._app(scope, receive, send)
             return
-        if scope["method"] not in ("GET", "HEAD") and not _is_same_origin(scope):
+        if not _is_same_origin(scope) and not _is_visit(scope):
             await _answer(send, 403, "requests from other web pages are refused")
             return
         found = await self._access.identify(scope, use=not _is_unasked(scope))
@@ -61,6 +61,17 @@ def _is_same_origin(scope: Scope) -> bool:
     """Browsers say where a request comes from (Fetch metadata); what says nothing is no page of another site."""
     said = [value for name, value in scope["headers"] if name == b"sec-fetch-site"]
     return all(value in (b"same-origin", b"none") for value in said)
+
+
+def _is_visit(scope: Scope) -> bool:
+    """Whether a person came by a link of another site. What a page there asks for by itself it could not read, but it
+    would learn how long the answer takes, and keep the session in use: a cookie goes to every port of a machine."""
+    said = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
+    return (
+        scope["method"] == "GET"
+        and said.get(b"sec-fetch-mode") == b"navigate"
+        and said.get(b"sec-fetch-dest") == b"document"
+    )
 
 
 def _is_unasked(scope: Scope) -> bool:

@@ -145,6 +145,29 @@ async def test_other_pages_cannot_sign_anybody_out(site: Site, fields: dict[str,
         assert (await browser.send("/sign-out", {"csrf": csrf}, headers=fields)).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("site_of", "mode", "dest", "status"),
+    [
+        pytest.param("same-site", "no-cors", "image", 403, id="a picture on a page of another port"),
+        pytest.param("same-site", "no-cors", "script", 403, id="a script there"),
+        pytest.param("cross-site", "cors", "empty", 403, id="a script's request of another site"),
+        pytest.param("cross-site", "navigate", "iframe", 403, id="a frame"),
+        pytest.param("cross-site", "navigate", "document", 200, id="a link that somebody sent"),
+        pytest.param("same-origin", "cors", "empty", 200, id="the page's own script"),
+        pytest.param("none", "navigate", "document", 200, id="typed by hand"),
+    ],
+)
+async def test_pages_elsewhere_get_no_answer_to_measure(
+    site: Site, site_of: str, mode: str, dest: str, status: int
+) -> None:
+    """What browsers say of a request (Fetch metadata); the cookie goes along from every port of this machine."""
+    said = {"Sec-Fetch-Site": site_of, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    async with site.browser() as browser:
+        await browser.sign_in()
+        assert (await browser.get("/", headers=said)).status_code == status
+        assert (await browser.get("/healthz", headers=said)).status_code == 200
+
+
 @pytest.mark.parametrize("kind", ["no cookie", "another's form", "no form"])
 async def test_nobody_is_signed_in_by_a_form_that_was_not_opened_in_his_browser(
     site: Site, kind: str
@@ -159,6 +182,14 @@ async def test_nobody_is_signed_in_by_a_form_that_was_not_opened_in_his_browser(
         assert answer.status_code == 403
         assert "open for too long" in answer.text
         assert (await browser.get("/")).status_code == 303
+
+
+async def test_a_link_that_was_passed_on_leads_who_is_signed_in_to_its_page(site: Site) -> None:
+    """The first request comes without the cookie, as from another site; the next does not."""
+    async with site.browser() as browser:
+        page = await browser.get("/sign-in?next=%2Flog", headers={"Sec-Fetch-Site": "cross-site"})
+        assert '<a href="/log">Go on to the page</a>' in page.text
+        assert "Go on to the page" not in (await browser.get("/sign-in?next=%2Flog")).text
 
 
 async def test_a_wrong_token_says_so_and_shows_the_form_again(site: Site) -> None:
