@@ -292,6 +292,7 @@ class _Holder:
 
     def _check_conversation(self) -> None:
         """Everything but the declarations above: addresses to fetch, and tools declared in the middle of it."""
+        self._check_block({name: self.body[name] for name in SOURCE_MEMBERS & self.body.keys()})
         waiting = [(value, 0) for name, value in self.body.items() if name not in _NO_CONVERSATION]
         waiting += [
             (entry, 0)

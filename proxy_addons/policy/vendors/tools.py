@@ -261,7 +261,7 @@ _CONTENT = frozenset(
         "input", "model", "dimensions", "encoding_format", "input_type", "user",
         # speech, and text of speech
         "voice", "instructions", "response_format", "speed", "stream_format", "input_audio", "language", "prompt",
-        "temperature", "timestamp_granularities",
+        "temperature", "timestamp_granularities", "diarize", "keyterms", "input_references",
     }
 )  # fmt: skip
 

@@ -420,6 +420,22 @@ REFUSED: dict[str, tuple[Endpoint, Any, str]] = {
         "host not allowed: evil.example",
     ),
     "tools where there are none": (EMBEDDING, {"input": "x", "tools": [{"type": "web_search"}]}, UNKNOWN),
+    "sound that is only written down, by its address": (
+        EMBEDDING,
+        {"model": "a/listens", "input_audio": {"url": "https://evil.example/?secret", "format": "mp3"}},
+        "host not allowed: evil.example",
+    ),
+    "a voice to speak in, by its address": (
+        EMBEDDING,
+        {
+            "model": "a/speaks",
+            "input": "x",
+            "input_references": [
+                {"type": "input_audio", "input_audio": {"data": "https://evil.example/?secret"}}
+            ],
+        },
+        "host not allowed: evil.example",
+    ),
     "sound by its address": (
         ROUTED,
         body_of(
