@@ -12,6 +12,10 @@ OPEN: Final = "open"
 WOULD_REFUSE: Final = "would refuse"
 """The verdict of a hop that a profile in monitor mode let through; `rule` says what would have refused it."""
 
+STOPPED: Final = "stopped"
+"""Wanted as a verdict: any of STOPS. A call that the daemon refuses before any hop is a failure in the log."""
+STOPS: Final = ("refused", "soft", "hard")
+
 SLOT: Final = 60_000_000
 """Rows are counted by the minute."""
 HOUR_SLOTS: Final = 60
@@ -40,6 +44,7 @@ class Name(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which rows; what is empty or None lets every row through. host: a name, or `*.` and a name for those below it.
+    verdict: one of the log, or STOPPED.
 
     fetch_id: an id or the beginning of one. since, until: from the first up to, not including, the second.
     """

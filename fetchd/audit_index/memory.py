@@ -7,9 +7,22 @@ from dataclasses import replace
 from proxy_addons.audit.reader import parse_log_line
 
 from .entries import Ending, Entry, read_entry
-from .interface import HOP, OPEN, SLOT, Cursor, Filter, HostTally, IndexStatus, Name, Place, Row, Tally
+from .interface import (
+    HOP,
+    OPEN,
+    SLOT,
+    STOPPED,
+    STOPS,
+    Cursor,
+    Filter,
+    HostTally,
+    IndexStatus,
+    Name,
+    Place,
+    Row,
+    Tally,
+)
 from .queries import ceil_slot, floor_slot
-from .reading import STOPPED
 
 
 class MemoryAuditIndex:
@@ -67,7 +80,7 @@ class MemoryAuditIndex:
                 found.setdefault(row.host, []).append(row)
         tallies = [
             HostTally(
-                host, len(rows), sum(row.verdict in STOPPED for row in rows), sum(row.bytes or 0 for row in rows)
+                host, len(rows), sum(row.verdict in STOPS for row in rows), sum(row.bytes or 0 for row in rows)
             )
             for host, rows in found.items()
         ]  # fmt: skip
@@ -116,10 +129,11 @@ def _matches(row: Row, wanted: Filter) -> bool:
         and all(
             not text or own == text
             for own, text in (
-                (row.agent, wanted.agent), (row.verdict, wanted.verdict), (row.rule, wanted.rule),
+                (row.agent, wanted.agent), (row.rule, wanted.rule),
                 (row.kind, wanted.kind),
             )
         )
+        and (not wanted.verdict or row.verdict in (STOPS if wanted.verdict == STOPPED else (wanted.verdict,)))
         and row.fetch_id.startswith(wanted.fetch_id)
         and (wanted.since is None or row.time >= wanted.since)
         and (wanted.until is None or row.time < wanted.until)

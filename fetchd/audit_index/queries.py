@@ -20,7 +20,7 @@ class Wanted:
     filter: Filter
     agent: int | None = None
     hosts: Sequence[int] | None = None
-    verdict: int | None = None
+    verdicts: Sequence[int] | None = None
     rule: int | None = None
     kind: int | None = None
 
@@ -41,10 +41,13 @@ def select_rows(
     conditions: list[str] = []
     values: list[object] = []
     index = all_times
-    for column, number in (("kind", wanted.kind), ("verdict", wanted.verdict), ("agent", wanted.agent)):
+    for column, number in (("kind", wanted.kind), ("agent", wanted.agent)):
         if number is not None:
             conditions.append(f"{column} = ?")
             values.append(number)
+    if wanted.verdicts is not None:
+        conditions.append(_is_one_of("verdict", wanted.verdicts))
+        values += wanted.verdicts
     if wanted.agent is not None:
         index = "by_agent"
     if wanted.rule is not None:
@@ -52,7 +55,7 @@ def select_rows(
         values.append(wanted.rule)
         index = "by_rule"
     if wanted.hosts is not None:
-        conditions.append(f"host IN ({', '.join('?' * len(wanted.hosts))})")
+        conditions.append(_is_one_of("host", wanted.hosts))
         values += wanted.hosts
         index = "by_host"
     if wanted.filter.fetch_id:
@@ -99,12 +102,15 @@ def select_tally(wanted: Wanted, slots: int) -> Query | None:
     )
 
 
+def _is_one_of(column: str, numbers: Sequence[int]) -> str:
+    return f"{column} IN ({', '.join('?' * len(numbers))})"
+
+
 def _select_counts(wanted: Wanted, table: str, first: int | None, last: int | None) -> Query:
     conditions, values = ["TRUE"], list[object]()
     for condition, value in (
         ("kind = ?", wanted.kind),
         ("agent = ?", wanted.agent),
-        ("verdict = ?", wanted.verdict),
         ("rule = ?", wanted.rule),
         ("slot >= ?", first),
         ("slot < ?", last),
@@ -112,6 +118,9 @@ def _select_counts(wanted: Wanted, table: str, first: int | None, last: int | No
         if value is not None:
             conditions.append(condition)
             values.append(value)
+    if wanted.verdicts is not None:
+        conditions.append(_is_one_of("verdict", wanted.verdicts))
+        values += wanted.verdicts
     return Query(
         f"SELECT slot, verdict, rule, rows FROM {table} WHERE {' AND '.join(conditions)}",  # noqa: S608 (ours)
         tuple(values),

@@ -18,6 +18,8 @@ from .interface import (
     HOP,
     MAX_LIMIT,
     SLOT,
+    STOPPED,
+    STOPS,
     Cursor,
     Filter,
     HostTally,
@@ -37,7 +39,6 @@ STEPS: Final = 20_000
 """Steps of SQLite's machine between two looks at the clock: about a millisecond."""
 MAX_HOSTS: Final = 500
 """Hosts below a domain that one question looks at."""
-STOPPED: Final = ("refused", "soft", "hard")
 _READING: Final = "the index is being made; look again in a moment"
 
 
@@ -136,7 +137,7 @@ class SqliteAuditIndex:
                 return ()
             # Host by host nothing has to be sorted, but every row is looked at: twice as quick where most count.
             query = select_rows(known, all_times="by_host" if _covers_most(found, wanted) else "by_time")
-            stopped = [found.number(Name.VERDICT, one) or -1 for one in STOPPED]
+            stopped = [found.number(Name.VERDICT, one) or -1 for one in STOPS]
             rows = found.db.execute(
                 f"SELECT host, COUNT(*) AS many, SUM(verdict IN (?, ?, ?)), TOTAL(bytes) FROM {query.source}"  # noqa: S608
                 " AND host > 0 GROUP BY host ORDER BY many DESC, host LIMIT ?",
@@ -271,7 +272,6 @@ def _look_up(found: _Connection, wanted: Filter) -> Wanted | None:
     numbers: dict[str, int] = {}
     named = {
         Name.AGENT: wanted.agent,
-        Name.VERDICT: wanted.verdict,
         Name.RULE: wanted.rule,
         Name.KIND: wanted.kind,
     }
@@ -281,6 +281,11 @@ def _look_up(found: _Connection, wanted: Filter) -> Wanted | None:
             if number is None:
                 return None
             numbers[what.value] = number
+    verdicts: list[int] | None = None
+    if wanted.verdict:
+        texts = STOPS if wanted.verdict == STOPPED else (wanted.verdict,)
+        known = (found.number(Name.VERDICT, text) for text in texts)
+        verdicts = [number for number in known if number is not None]
     hosts: list[int] | None = None
     if wanted.host.startswith("*."):
         below = wanted.host[1:]
@@ -293,9 +298,9 @@ def _look_up(found: _Connection, wanted: Filter) -> Wanted | None:
     elif wanted.host:
         number = found.number(Name.HOST, wanted.host)
         hosts = [number] if number is not None else []
-    if hosts == []:
+    if hosts == [] or verdicts == []:
         return None
-    return Wanted(wanted, hosts=hosts, **numbers)
+    return Wanted(wanted, hosts=hosts, verdicts=verdicts, **numbers)
 
 
 def _identify(path: Path) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fetchd.audit_index.interface import SLOT, Filter, IndexUnavailableError, Name, Row, Tally
+from fetchd.audit_index.interface import SLOT, STOPPED, Filter, IndexUnavailableError, Name, Row, Tally
 from proxy_addons.policy.verdicts import Rule
 
 from .charts import VERDICT_CLASSES, chart_rules, chart_verdicts, choose_step
@@ -84,7 +84,7 @@ class Activity:
                 "agent": agents,
                 "rule": sorted({*rules, *(rule.value for rule in Rule)}),
                 "kind": kinds,
-                "verdict": sorted({*verdicts} | {name for name in VERDICT_CLASSES if name}),
+                "verdict": [STOPPED, *sorted({*verdicts} | {name for name in VERDICT_CLASSES if name})],
             },
             "ranges": RANGES,
             "row_counts": ROWS,

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
+from fetchd.audit_index.interface import STOPPED
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,7 +62,10 @@ def show_step(micros: int) -> str:
 
 def show_verdict(verdict: str) -> str:
     """A verdict as people say it: how a call failed is one word in the log."""
-    return f"{verdict} failure" if verdict in ("soft", "hard") else verdict
+    return _VERDICTS.get(verdict, verdict)
+
+
+_VERDICTS: Final = {"soft": "soft failure", "hard": "hard failure", STOPPED: "refused or failed"}
 
 
 def show_log_time(text: str) -> str:

@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl, urlencode
 from fetchd.audit_index.interface import Cursor, Filter
 from proxy_addons.policy.config_forms import nearest
 
+from .display import show_verdict
+
 SECOND: Final = 1_000_000
 RANGES: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
     {
@@ -157,7 +159,8 @@ def describe(question: Question) -> Iterable[str]:
     """The filters in force, as words for people."""
     for key in WORDS:
         if key in question.words:
-            yield f"{key} {question.words[key]}"
+            word = question.words[key]
+            yield f"{key} {show_verdict(word) if key == 'verdict' else word}"
     if question.range:
         yield RANGES[question.range][0]
     else:

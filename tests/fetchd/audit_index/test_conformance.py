@@ -8,7 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchd.audit_index.interface import OPEN, SLOT, WOULD_REFUSE, AuditIndex, Cursor, Filter, Name, Row
+from fetchd.audit_index.interface import (
+    OPEN,
+    SLOT,
+    STOPPED,
+    WOULD_REFUSE,
+    AuditIndex,
+    Cursor,
+    Filter,
+    Name,
+    Row,
+)
 from fetchd.audit_index.memory import MemoryAuditIndex
 from fetchd.audit_index.queries import Query, Wanted, select_rows
 from fetchd.audit_index.reading import SqliteAuditIndex
@@ -74,6 +84,10 @@ async def test_a_hop_is_one_row_of_its_two_lines(index: AuditIndex) -> None:
         (Filter(fetch_id="g1"), [("g1", "hop", "refused", "host", "evil.example")]),
         (Filter(rule="byte-cap"), [("g2", "hop", "refused", "byte-cap", "a.example")]),
         (Filter(verdict=WOULD_REFUSE), [("g3", "hop", WOULD_REFUSE, "method", "a.example")]),
+        (Filter(verdict=STOPPED, agent="bot", kind="fetch"), [
+            ("fhard", "fetch", "hard", "x", "a.example"), ("fsoft", "fetch", "soft", "x", "a.example"),
+        ]),
+        (Filter(verdict=STOPPED, agent="bot", rule="host"), [("g1", "hop", "refused", "host", "evil.example")]),
         (Filter(verdict=OPEN, agent="bot"), [("g4", "hop", OPEN, "", "a.example")]),
         (Filter(rule="parse"), [("g5", "hop", "refused", "parse", "")]),
         (Filter(fetch_id="lost"), [("lost", "hop", "allowed", "", "")]),
@@ -179,7 +193,7 @@ async def test_hosts_are_counted_one_by_one_where_most_rows_count(
 
 STEPS = [1, SLOT, 5 * SLOT, 60 * SLOT, 180 * SLOT, 1440 * SLOT]
 words = st.sampled_from(
-    ["", "bot", "other", "refused", "allowed", OPEN, WOULD_REFUSE, "host", "hop", "fetch", "x"]
+    ["", "bot", "other", "refused", "allowed", STOPPED, OPEN, WOULD_REFUSE, "host", "hop", "fetch", "x"]
 )
 near = st.none() | st.integers(START - 7_200 * SECOND, START + 15_000 * SECOND)
 filters = st.builds(

@@ -324,6 +324,14 @@ async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> N
     assert (rows["ask"]["fetch_id"], rows["ask"]["verdict"]) == ("run-1", "success")
 
 
+async def test_what_was_refused_or_failed_is_one_filter(site: Site) -> None:
+    """A call that the daemon refuses before any hop is a failure, no refusal: both are looked for at once."""
+    page = (await get(site, "/?verdict=stopped&rows=25")).text
+    assert '<option value="stopped" selected>refused or failed</option>' in page
+    assert "Showing <bdi>verdict refused or failed, last 24 hours</bdi>: 5 rows" in page
+    assert {"g1", "g2", "g5", "fsoft", "fhard"} == set(re.findall(r'href="/fetch/([^"]*)"', page))
+
+
 async def test_one_long_address_does_not_push_the_others_out_of_sight(site: Site) -> None:
     log = AuditLog.open(site.log, "gateway-5", AUDIT_KEYS, clock=Clock(START_NS))
     url = "https://long.example/" + "a" * 1_000
