@@ -9,6 +9,15 @@ import string
 
 from mitmproxy import http
 from mitmproxy.net.http.validate import parse_content_length, validate_headers
+from mitmproxy.proxy import events
+from mitmproxy.proxy.layers.http._events import (
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+)
 
 from proxy_addons.engine.lean import is_plain_length, values_by_name
 
@@ -82,3 +91,32 @@ class OwedBody:
     def is_short(self) -> bool:
         """Whether the body, if it ended now, would be shorter than declared."""
         return self._left > 0
+
+
+class OwedBodies:
+    """Both bodies of an exchange (N17)."""
+
+    def __init__(self) -> None:
+        self._by_client, self._by_origin = OwedBody(), OwedBody()
+        self._answer_is_bare = False
+        self.request_ended = False
+        """Whether the request's head was all of it."""
+
+    def end_short(self, event: events.Event) -> bool:
+        """Whether `event`, of either side, ends a body before its declared length."""
+        match event:
+            case RequestHeaders(request=request, end_stream=ended):
+                self.request_ended, self._answer_is_bare = ended, request.method == "HEAD"
+                self._by_client.declare(request)
+            case RequestData(data=data):
+                self._by_client.take(data)
+            case RequestEndOfMessage():
+                return self._by_client.is_short
+            case ResponseHeaders(response=response):
+                if not self._answer_is_bare and response.status_code not in (204, 304):
+                    self._by_origin.declare(response)
+            case ResponseData(data=data):
+                self._by_origin.take(data)
+            case ResponseEndOfMessage():
+                return self._by_origin.is_short
+        return False

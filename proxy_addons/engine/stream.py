@@ -29,7 +29,7 @@ from mitmproxy.proxy.layers.http._events import (
 )
 
 from proxy_addons.audit.errors import AuditUnavailableError
-from proxy_addons.engine.framing import OwedBody, is_clear_head
+from proxy_addons.engine.framing import OwedBodies, is_clear_head
 from proxy_addons.engine.hops import Hop, Origin, Session, attach_hop
 from proxy_addons.engine.http1 import http_layer_of
 from proxy_addons.engine.refusals import (
@@ -55,6 +55,7 @@ class HopStopped(events.Event):
 _OF_REQUEST = frozenset({RequestHeaders, RequestData, RequestEndOfMessage})
 _OF_ANSWER = frozenset({ResponseHeaders, ResponseData, ResponseEndOfMessage})
 """The events that stock hands to the state of either side."""
+_TOO_SHORT = "body shorter than its Content-Length"
 
 
 def _nothing() -> layer.CommandGenerator[None]:
@@ -73,8 +74,7 @@ class GateStream(HttpStream):
         self._timer: asyncio.TimerHandle | None = None
         self._head_sent = False
         self._talks_upstream = False
-        self._request_ended = False
-        self._owed_by_client, self._owed_by_origin = OwedBody(), OwedBody()
+        self._owed = OwedBodies()
 
     @property
     def has_begun(self) -> bool:
@@ -89,7 +89,9 @@ class GateStream(HttpStream):
             if isinstance(event, (RequestData, ResponseData)) and not event.data:
                 # An empty HTTP/2 frame would be written as the last chunk of an HTTP/1 body.
                 return _nothing()
-            if self._ends_short(event):
+            if self._owed.end_short(event) and not self.hop.answered:
+                of_request = kind in _OF_REQUEST
+                self.hop.refuse(not_http(_TOO_SHORT) if of_request else upstream_failed(self.hop))
                 return self._answer()
             state = self.client_state if kind in _OF_REQUEST else self.server_state
             steps: layer.CommandGenerator[None] = state(event)
@@ -100,27 +102,6 @@ class GateStream(HttpStream):
             return _nothing()  # N3
         other: layer.CommandGenerator[None] = super()._handle_event(event)
         return other
-
-    def _ends_short(self, event: events.Event) -> bool:
-        """Whether `event` ends a body before its declared length (N17); the hop is then refused."""
-        match event:
-            case RequestHeaders(request=request, end_stream=ended):
-                self._request_ended = ended
-                self._owed_by_client.declare(request)
-            case RequestData(data=data):
-                self._owed_by_client.take(data)
-            case RequestEndOfMessage() if self._owed_by_client.is_short and not self.hop.answered:
-                self.hop.refuse(not_http("body shorter than its Content-Length"))
-                return True
-            case ResponseHeaders(response=response):
-                if self.flow.request.method != "HEAD" and response.status_code not in (204, 304):
-                    self._owed_by_origin.declare(response)
-            case ResponseData(data=data):
-                self._owed_by_origin.take(data)
-            case ResponseEndOfMessage() if self._owed_by_origin.is_short and not self.hop.answered:
-                self.hop.refuse(upstream_failed(self.hop))
-                return True
-        return False
 
     def check_invalid(self, request: bool) -> layer.CommandGenerator[bool]:
         """mitmproxy's first step with a head, and so the birth of the hop; malformed heads end here.
@@ -388,7 +369,7 @@ class GateStream(HttpStream):
         assert hop.refusal is not None
         response = response_for(hop, hop.refusal)
         self.flow.response = response
-        still_sending = self.client_state != self.state_done and not self._request_ended
+        still_sending = self.client_state != self.state_done and not self._owed.request_ended
         over_h1 = not self.flow.request.is_http2
         if still_sending and over_h1:
             response.headers["Connection"] = "close"

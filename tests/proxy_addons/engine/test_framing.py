@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mitmproxy import http
 from mitmproxy.net.http.validate import validate_headers
+from mitmproxy.proxy.layers.http._events import (
+    RequestEndOfMessage,
+    RequestHeaders,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+)
 
-from proxy_addons.engine.framing import OwedBody, is_clear_head
+from proxy_addons.engine.framing import OwedBodies, OwedBody, is_clear_head
 
 NAMES = st.sampled_from(
     [
@@ -90,3 +97,35 @@ def test_what_a_length_owes(values: list[bytes], owed: int) -> None:
     assert body.is_short is (owed > 0)
     body.take(b"x")
     assert not body.is_short
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "sent", "short"),
+    [
+        (b"GET", 200, b"1234", True),
+        (b"GET", 200, b"12345", False),
+        (b"HEAD", 200, b"", False),
+        (b"GET", 204, b"", False),
+        (b"GET", 304, b"", False),
+    ],
+    ids=["a byte is missing", "whole", "HEAD has no body", "nor has 204", "nor has 304"],
+)
+def test_what_an_answer_owes_by_its_method_and_status(
+    method: bytes, status: int, sent: bytes, short: bool
+) -> None:
+    five = http.Headers([(b"Content-Length", b"5")])
+    request = http.Request("a", 80, method, b"http", b"", b"/", b"HTTP/1.1", http.Headers(), None, None, 0, 0)
+    answer = http.Response(b"HTTP/1.1", status, b"", five, None, None, 0, 0)
+    owed = OwedBodies()
+    seen = [
+        owed.end_short(event)
+        for event in (
+            RequestHeaders(1, request, end_stream=True),
+            RequestEndOfMessage(1),
+            ResponseHeaders(1, answer),
+            ResponseData(1, sent),
+            ResponseEndOfMessage(1),
+        )
+    ]
+    assert owed.request_ended
+    assert seen == [False, False, False, False, short]
