@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 GATEWAY_LOCK: Final = "gateway.lock"
 """Held by a gateway and its workers for their whole lives, longer than `fetchd up` where that was killed."""
 
+AUTHORITY_EVENT: Final = "authority"
+"""Of the audit log: which authority clients have to trust was changed by an operator."""
+
 _state_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -138,6 +141,8 @@ def rotate(
     try:
         if prepare:
             prepared = prepare_rotation(keys, public)
+            if prepared.created:
+                _note(state, "the next authority was made", prepared.next)
             state_of_it = "made" if prepared.created else "was made before"
             click.echo(
                 f"the next authority {state_of_it}: {prepared.next.fingerprint_sha256}\n"
@@ -146,10 +151,13 @@ def rotate(
             )
         elif cancel:
             cancelled = cancel_rotation(keys, public)
+            if cancelled:
+                _note(state, "the prepared authority was destroyed")
             click.echo("the prepared authority is destroyed" if cancelled else "no rotation was prepared")
         else:
             with _no_gateway(state):
                 new = switch_authority(keys, public, unprepared=at_once)
+                _note(state, "the authority was replaced, the old key destroyed", new)
             click.echo(
                 f"new authority: {new.fingerprint_sha256}\nthe old key is destroyed; {public} holds the new one"
             )
@@ -159,6 +167,18 @@ def rotate(
                 )
     except CertificateAuthorityError as error:
         raise BadInputError(str(error)) from None
+
+
+def _note(state: Path, what: str, authority: "PublicAuthority | None" = None) -> None:
+    """Have the audit log say it. What was done is done: a log that cannot be written is told to the operator."""
+    from fetchd.audit_notes import note_event
+    from proxy_addons.audit import AuditError
+
+    facts = {"fingerprint_sha256": authority.fingerprint_sha256} if authority is not None else {}
+    try:
+        note_event(state, AUTHORITY_EVENT, what, facts)
+    except (AuditError, OSError) as error:
+        click.echo(f"Warning: {what}, and the audit log could not say so: {error}", err=True)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,6 +15,7 @@ from certs.authority import load_or_create_authority
 from fetchd.faces.ca_cli import group
 from fetchd.faces.ca_text import INSTALL
 from fetchd.faces.config_cli import check_config
+from proxy_addons.audit import load_public_key, verify_directory
 from tests.kit.authorities import Ca, intermediate
 from tests.kit.corpora import REPOSITORY
 from tests.kit.toml import write_toml
@@ -156,6 +158,49 @@ def test_cancel_and_now(state: Path) -> None:
     run(state, "rotate", "--prepare")
     assert run(state, "rotate", "--cancel").stdout == "the prepared authority is destroyed\n"
     assert "give it to every client" in run(state, "rotate", "--now").stdout
+
+
+def test_each_change_is_in_the_audit_log(state: Path) -> None:
+    """Whole chains, and of each authority the fingerprint that clients see."""
+    first, second, _ = (
+        run(state, "rotate", "--prepare").stdout.splitlines()[0].rpartition(" ")[2],
+        run(state, "rotate", "--prepare").stdout.splitlines()[0].rpartition(" ")[2],
+        run(state, "rotate"),
+    )
+    run(state, "rotate", "--prepare")
+    run(state, "rotate", "--cancel")
+    run(state, "rotate", "--cancel")
+    run(state, "rotate", "--now")
+    events = [line for line in read_lines(state) if line.get("event") == "authority"]
+
+    assert first == second == events[0]["facts"]["fingerprint_sha256"]
+    assert [(line["detail"], len(line["facts"].get("fingerprint_sha256", ""))) for line in events] == [
+        ("the next authority was made", 95),
+        ("the authority was replaced, the old key destroyed", 95),
+        ("the next authority was made", 95),
+        ("the prepared authority was destroyed", 0),
+        ("the authority was replaced, the old key destroyed", 95),
+    ]
+    report = verify_directory(state / "audit", [load_public_key(state / "keys" / "audit-signing.pub.pem")])
+    assert report.ok
+
+
+def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(state: Path) -> None:
+    (state / "audit").write_text("no directory\n")
+    done = run(state, "rotate", "--prepare")
+
+    assert done.exit_code == 0 and done.stdout.startswith("the next authority made: ")
+    assert done.stderr.startswith(
+        "Warning: the next authority was made, and the audit log could not say so: "
+    )
+
+
+def read_lines(state: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for path in sorted((state / "audit").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
 
 
 @pytest.mark.parametrize("flags", [("--prepare", "--cancel"), ("--prepare", "--now"), ("--cancel", "--now")])
