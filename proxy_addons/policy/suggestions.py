@@ -16,6 +16,7 @@ from .config_addresses import parse_plain_address
 from .config_forms import MAX_ENTRIES, METHODS, FormError
 from .hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
 from .limits import MIB, Mode, Profile, WebTools
+from .planted import warn_of_choices
 from .usage import Evidence, Place, Usage
 
 LEAST_ANSWER: Final = 1 * MIB
@@ -277,6 +278,8 @@ class _Draft:
 
     def general(self) -> None:
         usage, base = self._usage, self._base
+        led_to = [place for place in self._places if place not in usage.places]
+        self.cautions += warn_of_choices(base, usage.places, led_to, self._denying())
         if base.mode is not Mode.MONITOR:
             self.cautions.append(f"{base.name} enforces: what the run was refused is not in here")
         for rule, one in sorted(usage.refused.items()):

@@ -115,6 +115,48 @@ def test_denials_stay_but_for_those_that_the_run_went_past() -> None:
     assert "bad.example is denied in watch" in suggestion.comments["deny_hosts"][0]
 
 
+REPORTED = (
+    "1 host that watch only reported: whoever steers the agent chose them,"
+    " so look at each before it is in force: "
+)
+LED = (
+    "1 host that nobody asked for: an answer led there, so a site chose them; take out what you do not know: "
+)
+CHOSEN: dict[str, tuple[list[str], str, list[str]]] = {
+    "what the base allows needs no look": ([], "https://docs.example.org/x", []),
+    "a host that was only reported": ([], "https://evil.test/", [f"{REPORTED}evil.test"]),
+    "where an answer led": (
+        ["https://planted.test/", "https://docs.example.org/"], "https://docs.example.org/x", [f"{LED}planted.test"],
+    ),
+    "a denial that the run went past": (
+        [], "https://bad.example/",
+        [
+            f"{REPORTED}bad.example",
+            "the run went past 1 denial of watch, taken out of deny_hosts here: bad.example",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", CHOSEN)
+def test_what_somebody_may_have_planted_is_named_at_the_head(sentence: str) -> None:
+    led_to, url, cautions = CHOSEN[sentence]
+    usage = run(url)
+    for planted in led_to:
+        usage.take_redirect(parse_target(planted), "GET", T2, url, read=False)
+
+    found = suggested(usage, allow_hosts=["*.example.org"]).cautions
+
+    assert list(found[: len(cautions)]) == cautions
+    assert not any("only reported" in one or "led there" in one for one in found[len(cautions) :])
+
+
+def test_of_many_planted_hosts_the_first_are_named() -> None:
+    caution = suggested(run(*(f"https://h{n}.test/" for n in range(7))), allow_hosts=[]).cautions[0]
+    assert caution.startswith("7 hosts that watch only reported: ")
+    assert caution.endswith(": h0.test, h1.test, h2.test, h3.test, h4.test, ...")
+
+
 def test_credential_hosts_and_exceptions_are_those_that_the_run_touched() -> None:
     usage = run("https://a.example/")
     usage.take_addresses(("a.example", 443), ("127.0.0.10",))
