@@ -16,6 +16,8 @@ from proxy_addons.policy.limits import Profile
 from proxy_addons.policy.verdicts import Verdict
 from proxy_addons.shared_file import BUSY_SECONDS, SharedFile, make, make_afresh
 
+DAYS_FILE = "budgets.db"
+"""In the state directory: what `bytes_per_day` counts."""
 _SCRATCH_VERSION = 1
 _DAYS_VERSION = 1
 

@@ -9,7 +9,6 @@ one who started it. Each further line is a whole configuration whose rules repla
 import asyncio
 import gc
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -40,7 +39,7 @@ from proxy_addons.audit.keys import AuditKeys
 from proxy_addons.audit.retention import make_retention
 from proxy_addons.audit.sink import AuditSink
 from proxy_addons.audit.writer import AuditLog
-from proxy_addons.budget_files import SqliteBudgetLedger
+from proxy_addons.budget_files import DAYS_FILE, SqliteBudgetLedger
 from proxy_addons.chains import SqliteLedger
 from proxy_addons.dial import Dialer
 from proxy_addons.engine import overrides
@@ -48,32 +47,27 @@ from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.environment import drop_key_log
 from proxy_addons.engine.faults import log_to_stderr
 from proxy_addons.engine.hops import Entry, Sessions
-from proxy_addons.engine.listener import Listener, bind_listening_socket
+from proxy_addons.engine.listener import Listener
 from proxy_addons.engine.loop import EgressLoop
 from proxy_addons.engine.next_layer import NextLayer
 from proxy_addons.engine.places import Places, count_places, raise_descriptor_limit
 from proxy_addons.engine.revoking import end_revoked
 from proxy_addons.engine.tls import GateTls
 from proxy_addons.line_input import LineInput
+from proxy_addons.listening import bind_listening_socket
 from proxy_addons.meters import Meters
 from proxy_addons.orders import Orders
 from proxy_addons.own_addresses import Listener as OwnListener
 from proxy_addons.own_addresses import OwnAddresses
 from proxy_addons.policy import metrics
 from proxy_addons.policy.config import Config
-from proxy_addons.policy.limits import IDLE_SECONDS
+from proxy_addons.policy.limits import IDLE_SECONDS, MAX_SECONDS
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 from proxy_addons.resolve.dns_client import DnsClient
-from proxy_addons.resolve.nameservers import Nameserver, load_system_nameservers
-from proxy_addons.worker_spec import WorkerSpec, parse_worker_spec
+from proxy_addons.resolve.nameservers import find_nameservers
+from proxy_addons.worker_spec import WorkerSpec, count_workers, parse_worker_spec
 
 logger = logging.getLogger(__name__)
-
-DAYS_FILE = "budgets.db"
-"""In the state directory: what `bytes_per_day` counts."""
-
-MAX_LOOKUP_SECONDS = 3600.0
-"""The longest look-up limit that a profile can have."""
 
 
 def make_options(spec: WorkerSpec) -> options.Options:
@@ -113,7 +107,7 @@ class Gateway:
         self._budgets = Budgets(self._counts, meters)
         own = OwnAddresses(OwnListener(host, port) for host, port in spec.own)
         # Each look-up ends with its profile's own limit; profiles come and go with the rules.
-        dialer = Dialer(DnsClient(find_nameservers(config), limit=MAX_LOOKUP_SECONDS), own)
+        dialer = Dialer(DnsClient(find_nameservers(config.dns.nameservers), limit=MAX_SECONDS), own)
         slots = make_slots(count_workers(config), spec.budgets.with_name("decoder-windows"))
         self.master.addons.add(
             core.Core(),
@@ -192,17 +186,6 @@ class Gateway:
     def stop(self) -> None:
         """Shut down; safe to call more than once."""
         self.master.shutdown()
-
-
-def count_workers(config: Config) -> int:
-    """How many workers share the listeners: as configured, else one for each core."""
-    return config.gateway.workers or os.cpu_count() or 1
-
-
-def find_nameservers(config: Config) -> list[Nameserver]:
-    """Whom look-ups are asked of: as configured, else those of the system."""
-    configured = [Nameserver(end.host, end.port) for end in config.dns.nameservers]
-    return configured or list(load_system_nameservers())
 
 
 async def serve(spec: WorkerSpec, told: LineInput) -> None:

@@ -42,19 +42,19 @@ from certs.errors import CertificateAuthorityError
 from certs.own import OwnFiles
 from proxy_addons.audit.errors import AuditError
 from proxy_addons.audit.keys import AuditKeys
-from proxy_addons.budget_files import create_scratch_file, prepare_days_file
+from proxy_addons.budget_files import DAYS_FILE, create_scratch_file, prepare_days_file
 from proxy_addons.budgets import BudgetLedgerError
 from proxy_addons.chains import LedgerError, create_ledger_file
-from proxy_addons.engine.listener import bind_listening_socket
-from proxy_addons.gateway import DAYS_FILE, count_workers, find_nameservers
 from proxy_addons.gateway_spec import GatewaySpec, SupervisorError, parse_gateway_spec
 from proxy_addons.line_input import LineInput
+from proxy_addons.listening import bind_listening_socket
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.config_addresses import Endpoint
 from proxy_addons.policy.config_checks import find_fixed
+from proxy_addons.resolve.nameservers import find_nameservers
 from proxy_addons.running_worker import LINE_BYTES, RunningWorker
 from proxy_addons.worker_numbers import REPORT_ORDER, Numbers
-from proxy_addons.worker_spec import WorkerSpec
+from proxy_addons.worker_spec import WorkerSpec, count_workers
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Supervisor:
             say(event="report", metrics={}, alive=0, configured=0, nameservers=0)
             return
         report = await self._numbers.ask()
-        nameservers = len(find_nameservers(self._specs[0].config))
+        nameservers = len(find_nameservers(self._specs[0].config.dns.nameservers))
         say(event="report", nameservers=nameservers, **report)
 
     # --- preparation ---------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a worker is told when it starts: one JSON line on standard input, from its supervisor."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,3 +63,8 @@ def parse_worker_spec(text: str) -> WorkerSpec:
         own=tuple((host, port) for host, port in told["own"]),
         authority=told["authority"],
     )
+
+
+def count_workers(config: Config) -> int:
+    """How many workers share the listeners: as configured, else one for each core."""
+    return config.gateway.workers or os.cpu_count() or 1

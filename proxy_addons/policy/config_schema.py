@@ -55,7 +55,18 @@ from .config_search import (
     ProviderNeeds,
     SearchProviderName,
 )
-from .limits import ASK, DEFAULT_PROFILE, MAX_CHARS, MAX_REDIRECTS, TOOLS, USER_AGENT, Mode, Profile, WebTools
+from .limits import (
+    ASK,
+    DEFAULT_PROFILE,
+    MAX_CHARS,
+    MAX_REDIRECTS,
+    MAX_SECONDS,
+    TOOLS,
+    USER_AGENT,
+    Mode,
+    Profile,
+    WebTools,
+)
 from .reading import DEFAULT_READ_BYTES, PAGE_READ
 from .vendors.dialects import Vendor
 from .vendors.endpoints import DEFAULT_HOSTS
@@ -562,11 +573,17 @@ LIMITS: tuple[Key, ...] = (
         Tighten.LESS,
         "Size limit of an answer, decompressed; exactly this much is accepted.",
     ),
-    _limit("lookup_timeout", seconds(0.1, 3600), "5.0", Tighten.LESS, "Time limit of a DNS look-up."),
-    _limit("connect_timeout", seconds(0.1, 3600), "5.0", Tighten.LESS, "Time limit of connecting, each hop."),
+    _limit("lookup_timeout", seconds(0.1, MAX_SECONDS), "5.0", Tighten.LESS, "Time limit of a DNS look-up."),
+    _limit(
+        "connect_timeout",
+        seconds(0.1, MAX_SECONDS),
+        "5.0",
+        Tighten.LESS,
+        "Time limit of connecting, each hop.",
+    ),
     _limit(
         "total_timeout",
-        seconds(0.1, 3600),
+        seconds(0.1, MAX_SECONDS),
         "20.0",
         Tighten.LESS,
         "Time limit of the whole: a hop in the gateway, redirects and body included in the daemon.",

@@ -13,6 +13,9 @@ from .hosts import HostPattern, HostRules
 MAX_REDIRECTS = 5
 """Redirects followed in every profile; the sixth is refused (SPEC 1.4)."""
 
+MAX_SECONDS = 3600
+"""The longest time limit that a profile can have."""
+
 MAX_CHARS = 40_000
 """Characters of text one web_fetch returns at the most, in every profile."""
 

@@ -18,7 +18,7 @@ from .config_addresses import parse_plain_address
 from .config_forms import FormError
 from .config_schema import PROFILE_TABLE, TABLES
 from .hosts import HostPattern, HostPatternError, HostRules, parse_host_pattern
-from .limits import MAX_REDIRECTS, MIB, Mode, Profile, WebTools
+from .limits import MAX_REDIRECTS, MAX_SECONDS, MIB, Mode, Profile, WebTools
 from .targets import Target
 from .verdicts import Rule
 
@@ -290,7 +290,7 @@ def _connect_timeout(question: Question, profile: Profile) -> Draft:
         return Draft(Reach.NEVER, "connect_timeout is as long as it can be")
     changes = {"connect_timeout": longer}
     if profile.total_timeout <= longer:
-        changes["total_timeout"] = min(profile.total_timeout + longer, 3600.0)
+        changes["total_timeout"] = min(profile.total_timeout + longer, float(MAX_SECONDS))
     return Draft(Reach.PROFILE, "more time helps if the origin is slow, and not if it is silent", changes)
 
 
@@ -312,9 +312,9 @@ MOST: Mapping[str, int] = MappingProxyType(
     {
         "request_cap": 1 << 40,
         "byte_cap": 1 << 40,
-        "lookup_timeout": 3600,
-        "connect_timeout": 3600,
-        "total_timeout": 3600,
+        "lookup_timeout": MAX_SECONDS,
+        "connect_timeout": MAX_SECONDS,
+        "total_timeout": MAX_SECONDS,
     }
 )
 """The largest value that `config_schema` takes for a key; a test holds the two together."""

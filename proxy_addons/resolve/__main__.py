@@ -21,7 +21,7 @@ from proxy_addons.own_addresses import Listener, OwnAddresses
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 
 from .dns_client import DnsClient
-from .nameservers import Nameserver, NameserverError, load_system_nameservers
+from .nameservers import NameserverError, find_nameservers
 
 
 class RequestError(ValueError):
@@ -46,13 +46,6 @@ def select_own_addresses(config: Config) -> OwnAddresses:
     return OwnAddresses(Listener(host, port) for host, port in (*listeners, config.operator.endpoint))
 
 
-def select_nameservers(config: Config) -> tuple[Nameserver, ...]:
-    """Those of the configuration, else the system's; raises NameserverError when there are none."""
-    if config.dns.nameservers:
-        return tuple(Nameserver(host, port) for host, port in config.dns.nameservers)
-    return load_system_nameservers()
-
-
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer until the input ends. Raises RequestError, ConfigError, NameserverError."""
     first = _parse_line(requests.readline())
@@ -63,7 +56,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     if name not in config.profiles:
         raise RequestError(f"there is no profile {name}")
     profile = config.profiles[name]
-    resolver = DnsClient(select_nameservers(config), profile.lookup_timeout)
+    resolver = DnsClient(find_nameservers(config.dns.nameservers), profile.lookup_timeout)
     dialer = Dialer(resolver, select_own_addresses(config))
     with asyncio.Runner() as runner:
         while line := requests.readline():

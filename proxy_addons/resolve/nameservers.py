@@ -4,10 +4,11 @@ Of resolv.conf only `nameserver` lines are read: search domains, ndots and the r
 """
 
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy_addons.policy.config_addresses import MAX_NAMESERVERS
+from proxy_addons.policy.config_addresses import MAX_NAMESERVERS, Endpoint
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 DNS_PORT = 53
@@ -38,6 +39,12 @@ class Nameserver:
 
     def __str__(self) -> str:
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+def find_nameservers(configured: Iterable[Endpoint]) -> tuple[Nameserver, ...]:
+    """Those of the configuration, else those of the system. Raises NameserverError when there is none."""
+    servers = tuple(Nameserver(end.host, end.port) for end in configured)
+    return servers or load_system_nameservers()
 
 
 def load_system_nameservers(path: Path = RESOLV_CONF) -> tuple[Nameserver, ...]:
