@@ -44,6 +44,11 @@ BROKEN = """() => {
     ].map(one => one.outerHTML);
 }"""
 """Words cut in two, and columns out of sight."""
+READING = """() => {
+    const one = document.querySelectorAll(".rows .agent a")[8];
+    window.scrollBy(0, one.getBoundingClientRect().top - 5);
+    return [one.id, one.getBoundingClientRect().top];
+}"""
 INTRUDERS = """() => {
     window.refused = [];
     document.addEventListener("securitypolicyviolation", event => window.refused.push(event.effectiveDirective));
@@ -182,6 +187,21 @@ async def test_newer_rows_are_seen_as_they_come_until_that_is_paused(stage: Stag
     assert await page.get_by_role("cell", name="https://later.example/").count() == 0
     await page.get_by_role("button", name="Pause live updates").click()
     await page.get_by_role("cell", name="https://later.example/").wait_for()
+
+    # The row that is read stays where it is while others come above it.
+    identity, top = await page.evaluate(READING)
+    log = AuditLog.open(stage.site.log, "gateway-6", KEYS, clock=Clock(START_NS + 450 * 10**9))
+    hop(log, fetch_id="above", url="https://above.example/")
+    log.close()
+    await asyncio.to_thread(stage.site.index)
+    await page.get_by_role("cell", name="https://above.example/").wait_for()
+    assert (
+        abs(
+            await page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", identity)
+            - top
+        )
+        <= 1
+    )
 
     # What is marked stays, to be copied; the rows come when it is let go.
     await page.evaluate("document.getSelection().selectAllChildren(document.querySelector('.rows .target'))")
