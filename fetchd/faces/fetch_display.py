@@ -16,17 +16,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from fetchd.core.progress import FetchProgress
+from fetchd.core.progress import FetchProgress, Phase
 
 
 class FetchDisplay:
     """Shows how many pages of `total` are done (None: nobody knows how many there are), and how many failed.
 
-    Of a single page, shows how far it is instead. Does nothing unless `console` is a terminal.
+    Of a single page, shows how far it is instead, at first `phase`. Does nothing unless `console` is a terminal.
     """
 
-    def __init__(self, console: Console, total: int | None) -> None:
-        self.single: Final = FetchProgress() if total == 1 else None
+    def __init__(self, console: Console, total: int | None, phase: Phase = Phase.WAITING) -> None:
+        self.single: Final = FetchProgress(phase) if total == 1 else None
         self._failed = 0
         counted: list[ProgressColumn] = [MofNCompleteColumn(), _Rendered(self._render_failed)]
         columns = [_Rendered(self.single.render)] if self.single is not None else counted

@@ -18,6 +18,7 @@ import click
 from rich.console import Console
 
 from fetchd.app import ONE_SHOT_SERIES, open_audit_log
+from fetchd.core.progress import Phase
 from fetchd.core.tool_definitions import WEB_SEARCH
 from fetchd.errors import StoreError
 from fetchd.search.composition import open_web_search
@@ -33,7 +34,7 @@ from .fetch_cli import FetchSettings, agent_option, read_number, read_settings
 from .fetch_display import FetchDisplay
 from .fetch_printer import FAILED
 from .safe_text import render_json
-from .search_display import explain_nothing, plain_line, render_list
+from .search_display import explain_nothing, plain_line, print_list
 from .search_results import render_search, render_search_problem
 
 NOTHING_FOUND = 1
@@ -142,7 +143,7 @@ def search(
 
 async def _run(opener: OpenSearch, settings: FetchSettings, arguments: dict[str, object]) -> SearchResult:
     async with opener(settings) as web_search:
-        with FetchDisplay(Console(stderr=True), 1) as display:
+        with FetchDisplay(Console(stderr=True), 1, Phase.SEARCHING) as display:
             return await web_search.call(arguments, settings.caller, display.single)
 
 
@@ -161,7 +162,7 @@ def _print(result: SearchResult, settings: FetchSettings, *, as_json: bool) -> N
         click.echo(f"Error: {plain_line(result.text)}", err=True)
     else:
         console = Console(markup=False, highlight=False, emoji=False)
-        console.print(render_list(result, settings.caller.profile))
+        print_list(console, result, settings.caller.profile)
 
 
 def _is_terminal() -> bool:

@@ -1,13 +1,13 @@
 """Search results as a person reads them: a numbered list.
 
 Nothing of a result reaches the terminal but what can be printed: no control, no change of direction, and each field
-is one line.
+is one line. A URL is broken by the terminal alone, so that it is copied whole.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from rich.console import Group
+from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
@@ -26,18 +26,18 @@ ONLY_READ: Final = (
 )
 
 
-def render_list(result: SearchResult, profile: Profile) -> Group:
+def print_list(console: Console, result: SearchResult, profile: Profile) -> None:
     """The results and, under them, who gave them and what was left out."""
-    parts: list[Text | Padding] = []
     for number, row in enumerate(result.rows, 1):
         title = plain_line(row.title) or "(no title)"
-        parts.append(Text.assemble((f"{number:>2}  ", "dim"), (title, "bold")))
-        parts += [Padding(text, (0, 0, 0, INDENT)) for text in _lines(row, profile)]
-        parts.append(Text(""))
-    parts.append(Text(_summary(result), style="dim"))
+        console.print(Text.assemble((f"{number:>2}  ", "dim"), (title, "bold")))
+        console.print(Text.assemble(" " * INDENT, (plain_line(row.url), "cyan")), soft_wrap=True)
+        for text in _lines(row, profile):
+            console.print(Padding(text, (0, 0, 0, INDENT)))
+        console.print()
+    console.print(Text(_summary(result), style="dim"))
     if note := explain_nothing(result):
-        parts.append(Text(note, style="dim"))
-    return Group(*parts)
+        console.print(Text(note, style="dim"))
 
 
 def explain_nothing(result: SearchResult) -> str | None:
@@ -47,7 +47,7 @@ def explain_nothing(result: SearchResult) -> str | None:
 
 
 def _lines(row: SearchRow, profile: Profile) -> Iterator[Text]:
-    yield Text(plain_line(row.url), style="cyan", overflow="fold")
+    """What stands under the URL."""
     vetted = vet_url(row.url, profile)
     if not vetted["admitted"]:
         yield Text(f"not admitted by profile {profile.name}: {vetted['rule']}", style="yellow")

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from fetchd.core.envelope import CUT_OUT
+from fetchd.core.progress import Phase
 from fetchd.extract.pool import ProcessExtractor
 from fetchd.faces.fetch_cli import MAX_LINE_BYTES, FetchSettings, fetch
 from fetchd.faces.fetch_display import FetchDisplay
@@ -296,6 +297,13 @@ class TestDisplay:
                 pass
 
         assert "waiting for the server, 12,345 bytes" in self.shown(console)
+
+    def test_a_search_waits_for_no_server_of_a_page(self) -> None:
+        console = self.terminal()
+        with FetchDisplay(console, 1, Phase.SEARCHING):
+            pass
+
+        assert "searching" in self.shown(console) and "waiting" not in self.shown(console)
 
     def test_what_is_no_terminal_is_shown_nothing(self) -> None:
         console = Console(file=io.StringIO(), force_terminal=False)

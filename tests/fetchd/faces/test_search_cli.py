@@ -20,7 +20,7 @@ from fetchd.core.envelope import CUT_OUT
 from fetchd.core.failures import FailureKind
 from fetchd.faces.fetch_cli import FetchSettings
 from fetchd.faces.search_cli import search
-from fetchd.faces.search_display import ONLY_READ, plain_line, render_list
+from fetchd.faces.search_display import ONLY_READ, plain_line, print_list
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import (
     Freshness,
@@ -281,7 +281,7 @@ def test_what_a_provider_said_of_its_failure_moves_no_terminal(monkeypatch: pyte
 def shown_list(result: SearchResult, profile: Profile = DEFAULT_PROFILE, width: int = 60) -> list[str]:
     console = Console(width=width, markup=False, highlight=False, emoji=False, color_system=None)
     with console.capture() as capture:
-        console.print(render_list(result, profile))
+        print_list(console, result, profile)
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -301,6 +301,11 @@ def test_the_list() -> None:
         "2 results by brave",
     ]
     assert shown_list(SearchResult("", "0", provider="brave")) == ["nothing found by brave"]
+
+
+def test_a_url_wider_than_the_terminal_is_copied_whole() -> None:
+    url = f"https://a.example/{'long-path/' * 20}?q=1"
+    assert shown_list(SearchResult("", "0", rows=(SearchRow(url),)))[1] == f"    {url}"
 
 
 def test_who_finds_nothing_in_the_local_index_is_told_what_it_is() -> None:

@@ -14,7 +14,7 @@ from proxy_addons.policy.metrics import METRICS, Kind
 from proxy_addons.policy.tallies import MAX_ROWS, Report, Tallies, keep_counted, merge_reports
 
 LABELS = {"verdict", "rule", "profile", "phase", "reason", "outcome", "budget", "worker", "chain", "tool", "method",
-          "provider", "version", "python"}  # fmt: skip
+          "provider", "version", "python", "status", "direction", "what"}  # fmt: skip
 """Labels whose values are known beforehand. No host, address, agent or URL is one."""
 
 
