@@ -81,6 +81,17 @@ def test_every_service_is_locked_down(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True
+    if name != "gateway":  # whose image says it; others' images may have root
+        assert not service["user"].startswith(("0", "root"))
+
+
+@pytest.mark.parametrize("name", ["gateway", "agent"])
+def test_what_goes_on_running_cannot_use_up_the_host(name: str) -> None:
+    """Memory, processes, and what is written to memory as files."""
+    service = SERVICES[name]
+
+    assert service["mem_limit"] and service["pids_limit"] > 0
+    assert all("size=" in mounted for mounted in service["tmpfs"])
 
 
 def test_an_agent_sees_the_authority_read_only_and_nothing_else_of_the_state() -> None:

@@ -117,6 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             re.sub(r"\bbot agent\b", f"{agent} nobody", line.removeprefix("sudo "))
             .replace("config/namespace.sh up bot", f"config/namespace.sh up {agent}")
             .replace("/srv/fetchd", str(shared))
+            .replace("| sudo tee", "| tee")
             for line in fence("sh").splitlines()
         ]
         document = tomllib.loads(fence("toml"))
