@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from proxy_addons.policy.config import parse_config
+from proxy_addons.policy.config_document import render_document
 
 from .settings import LoadedConfig
 
@@ -23,7 +24,7 @@ class Overrides:
         """The configuration with these in place; raises ConfigError."""
         if self == Overrides():
             return loaded
-        document: dict[str, Any] = dict(loaded.config.document)
+        document: dict[str, Any] = dict(render_document(loaded.config))
         if self.gateway is not None:
             first, *others = document["gateway"]["listeners"]
             document["gateway"]["listeners"] = [{**first, "address": self.gateway}, *others]

@@ -8,6 +8,7 @@ from typing import Final
 
 from proxy_addons.orders import REPORT
 from proxy_addons.policy.config import Config
+from proxy_addons.policy.config_document import render_document
 from proxy_addons.policy.tallies import Report
 
 RELOAD_SECONDS: Final = 10.0
@@ -66,7 +67,7 @@ class RunningWorker:
 
     async def _tell(self, config: Config) -> bool:
         self._reloaded = asyncio.get_running_loop().create_future()
-        return await self._ask(json.dumps(config.document), self._reloaded, RELOAD_SECONDS)
+        return await self._ask(json.dumps(render_document(config)), self._reloaded, RELOAD_SECONDS)
 
     async def ask_report(self) -> bool:
         """Have it tell its numbers; whether it did in time."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy_addons.policy.config import Config, parse_config
+from proxy_addons.policy.config_document import render_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class WorkerSpec:
         """One JSON line."""
         return json.dumps(
             {
-                "config": self.config.document,
+                "config": render_document(self.config),
                 "state_dir": str(self.state_dir),
                 "series": self.series,
                 "ledger": str(self.ledger),

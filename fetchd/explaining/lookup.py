@@ -19,6 +19,7 @@ from typing import IO, Any, Self
 import fetchd
 from fetchd.child_environment import child_environment
 from proxy_addons.policy.config import Config
+from proxy_addons.policy.config_document import render_document
 from proxy_addons.policy.verdicts import ALLOWED, Failure, Rule, Verdict, refuse
 
 _COMMAND = (sys.executable, "-P", "-m", "proxy_addons.resolve")
@@ -48,7 +49,7 @@ class NameLookup:
     """One resolver process for any number of names, started with the first; leaving the context ends it."""
 
     def __init__(self, config: Config, profile: str) -> None:
-        self._greeting = {"config": config.document, "profile": profile}
+        self._greeting = {"config": render_document(config), "profile": profile}
         self._limit = config.profiles[profile].lookup_timeout + _SLACK_SECONDS
         self._stack = ExitStack()
         self._child: _Child | None = None

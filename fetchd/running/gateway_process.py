@@ -24,6 +24,7 @@ from fetchd.metrics.collecting import GatewayNumbers
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.agents import LOCAL_AGENT
 from proxy_addons.policy.config import Config, parse_config
+from proxy_addons.policy.config_document import render_document
 
 from .run_state import RunState, SecretError, load_or_create_secret, read_run_state, read_secret
 
@@ -84,7 +85,7 @@ class GatewayProcess:
 
         source: what its errors call the configuration.
         """
-        line = json.dumps({"config": config.document, "source": source}).encode() + b"\n"
+        line = json.dumps({"config": render_document(config), "source": source}).encode() + b"\n"
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         try:
             async with self._turn:
@@ -178,7 +179,7 @@ async def start_gateway(
         start_new_session=True, env=_environment(),
     )  # fmt: skip
     told = {
-        "config": config.document, "source": source, "state_dir": str(state_dir),
+        "config": render_document(config), "source": source, "state_dir": str(state_dir),
         "secret": secret, "private": private, "own": own,
     }  # fmt: skip
     try:
@@ -323,7 +324,7 @@ def make_client_context(ca_path: str, certificate: str | None) -> ssl.SSLContext
 
 def on_free_ports(loaded: LoadedConfig) -> Config:
     """The same configuration with one worker and one listener on a free loopback port, nothing else listening."""
-    document = loaded.config.document
+    document = render_document(loaded.config)
     profile = loaded.config.gateway.default_profile
     gateway = {"listeners": [{"address": "127.0.0.1:0", "profile": profile}], "workers": 1}
     changed = {

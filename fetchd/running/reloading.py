@@ -14,6 +14,7 @@ from fetchd.settings import LoadedConfig
 from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError
 from proxy_addons.policy.config_checks import find_fixed
+from proxy_addons.policy.config_document import render_document
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
 from .gateway_process import GatewayReloadError
@@ -145,7 +146,7 @@ def _settings(config: Config) -> dict[str, object]:
     """The keys of a configuration that are neither profiles nor agents."""
     return {
         f"{table}.{key}": value
-        for table, keys in config.document.items()
+        for table, keys in render_document(config).items()
         if table not in ("profiles", "agents") and isinstance(keys, Mapping)
         for key, value in keys.items()
     }

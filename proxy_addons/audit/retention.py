@@ -11,13 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxy_addons.audit.chain import Head, Line, parse_line
 from proxy_addons.audit.files import SeriesFile, list_files, read_lines_backward, read_lines_still_there
 from proxy_addons.audit.keys import sync_directory
 from proxy_addons.audit.kinds import LineKind
 from proxy_addons.audit.moments import NANOSECONDS, render_time
-from proxy_addons.policy.config_values import AuditConfig
+
+if TYPE_CHECKING:
+    from proxy_addons.policy.config_values import (
+        AuditConfig,  # the log is also read without any configuration
+    )
 
 _RECORDS = tuple(
     f'{{"kind":"{kind}"'.encode() for kind in LineKind if kind not in (LineKind.EVENT, LineKind.CHECKPOINT)
@@ -48,7 +53,7 @@ class Retention:
         return min(usual, max(SMALLEST_ROTATION, self.keep_bytes // FILES_TO_KEEP))
 
 
-def make_retention(config: AuditConfig) -> Retention:
+def make_retention(config: "AuditConfig") -> Retention:
     """What a configuration says of what is kept."""
     return Retention(config.keep_days, config.keep_bytes)
 

@@ -1,16 +1,14 @@
 """A configuration back to a document: what `parse_config` reads to an equal one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .agents import Agent
 from .config_ask import ask_values
 from .config_forms import Json
 from .config_schema import AGENT_TABLE, LIMITS, SETTINGS, TABLES, profile_value
 from .config_search import search_values
+from .config_values import Config
 from .limits import Profile
-
-if TYPE_CHECKING:
-    from .config_values import Config
 
 
 def render_profile(profile: Profile) -> dict[str, Json]:
@@ -19,8 +17,8 @@ def render_profile(profile: Profile) -> dict[str, Json]:
     return {key.name: key.form.dump(value) for key, value in values if value is not None}
 
 
-def render_document(config: "Config") -> dict[str, Json]:
-    """The whole configuration in JSON's terms, defaults written out."""
+def render_document(config: Config) -> dict[str, Json]:
+    """The whole configuration in JSON's terms, defaults written out: `parse_config` reads it to an equal one."""
     values = {
         ("gateway", "listeners"): config.gateway.listeners,
         ("gateway", "workers"): config.gateway.workers,

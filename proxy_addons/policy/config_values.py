@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from .agents import Agent
 from .config_addresses import Endpoint, Listener
 from .config_ask import AskTables
-from .config_document import render_document
-from .config_forms import Json
 from .config_search import SearchConfig
 from .limits import Profile
 
@@ -132,8 +130,3 @@ class Config:
         if listener.anonymous is not None:
             return listener.anonymous
         return listener.is_loopback and not self.agents
-
-    @property
-    def document(self) -> dict[str, Json]:
-        """All of it as JSON can say it: a fresh copy, which `parse_config` reads back to an equal Config."""
-        return render_document(self)

@@ -1,6 +1,6 @@
 """Look names up and judge the answers, a JSON line in, a JSON line out: what `fetchd check --resolve` asks.
 
-    first line     {"config": <Config.document>, "profile": "default"}
+    first line     {"config": <render_document(config)>, "profile": "default"}
     further lines  {"host": "example.com", "port": 443}
     answer         {"allowed": ["93.184.216.34"],
                     "dropped": [{"address": "10.0.0.1", "range": "10.0.0.0/8"}],

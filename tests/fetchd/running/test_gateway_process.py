@@ -26,6 +26,7 @@ from fetchd.running.run_state import RunState, load_or_create_secret, own_state_
 from fetchd.running.serving import accepts
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, parse_config
+from proxy_addons.policy.config_document import render_document
 from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
 from tests.kit.processes import find_descendants, poll_until, read_command, wait_ended
 
@@ -101,7 +102,7 @@ async def test_it_takes_no_code_from_the_working_directory(
 async def test_it_is_given_no_key(tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """What faces the network holds nothing that it does not need."""
     document = {
-        **make_config().document,
+        **render_document(make_config()),
         "search": {"brave": {"key_env": "BRAVE_KEY"}, "gateway": {"key_file": "/gateway.key"}},
     }
     for name in ("BRAVE_KEY", "ANTHROPIC_API_KEY", "FETCHD_OTHER_KEY"):
@@ -245,7 +246,9 @@ def test_the_secret_is_in_no_repr() -> None:
 
 
 def with_profile(cap: int) -> Config:
-    return parse_config({**make_config().document, "profiles": {"one": {"byte_cap": cap}}}, source="test")
+    return parse_config(
+        {**render_document(make_config()), "profiles": {"one": {"byte_cap": cap}}}, source="test"
+    )
 
 
 async def test_a_running_gateway_takes_other_rules_or_says_why_not(tmp_path: Path) -> None:
