@@ -27,7 +27,9 @@ from pydantic import ValidationError
 TOOL_CALL: Final = "tools/call"
 MAX_DIGITS: Final = 4_000
 _KEPT_DIGITS: Final = 40
-_LONG_INTEGER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+_LONG_INTEGER: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))
+"""From the first digit of a number on: from every digit, a message full of numbers that are almost as long would take
+seconds."""
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
