@@ -20,41 +20,27 @@ Ends, and its workers with it, on SIGTERM, SIGINT or the end of standard input.
 """
 
 import asyncio
-import errno
 import fcntl
 import json
 import logging
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from socket import socket
 from typing import Any, TextIO
 
-import certifi
-
-from certs.authority import Authority, load_or_create_authority
-from certs.errors import CertificateAuthorityError
-from certs.own import OwnFiles
-from proxy_addons.audit.errors import AuditError
-from proxy_addons.audit.keys import AuditKeys
-from proxy_addons.budget_files import DAYS_FILE, create_scratch_file, prepare_days_file
-from proxy_addons.budgets import BudgetLedgerError
-from proxy_addons.chains import LedgerError, create_ledger_file
 from proxy_addons.gateway_spec import GatewaySpec, SupervisorError, parse_gateway_spec
 from proxy_addons.line_input import LineInput
-from proxy_addons.listening import bind_listening_socket
 from proxy_addons.policy.config import Config, ConfigError, parse_config
-from proxy_addons.policy.config_addresses import Endpoint
 from proxy_addons.policy.config_checks import find_fixed
+from proxy_addons.preparing import prepare, state_error
 from proxy_addons.resolve.nameservers import find_nameservers
 from proxy_addons.running_worker import LINE_BYTES, RunningWorker
 from proxy_addons.worker_numbers import REPORT_ORDER, Numbers
-from proxy_addons.worker_spec import WorkerSpec, count_workers
+from proxy_addons.worker_spec import WorkerSpec
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +50,6 @@ READY_SECONDS = 60.0
 """For the workers of one start to accept clients; a start takes about 1.5 s of CPU each."""
 STOP_SECONDS = 10.0
 LOCK_SECONDS = STOP_SECONDS + 2.0
-PRIVATE_SERIES = tuple(f"private-{number}" for number in range(64))
-"""Audit chains of private gateways: each takes the first that no other process holds."""
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(8 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
 """For glibc, unless the environment says otherwise: memory of up to 8 MiB stays with a worker when it is free. Given
 back and taken again, the pages of a body of 1 MiB that is looked into cost as much as looking.
@@ -93,7 +77,7 @@ class Supervisor:
         with self._stack:
             if not self._spec.private:
                 await self._lock(self._spec.state_dir)
-            authority, specs = self._prepare()
+            authority, specs = prepare(self._spec, self._stack)
             self._specs = specs
             self._numbers = Numbers(self._running, len(specs))
             asking = asyncio.create_task(self._numbers.ask_again_and_again(), name="numbers")
@@ -155,39 +139,7 @@ class Supervisor:
         nameservers = len(find_nameservers(self._specs[0].config.dns.nameservers))
         say(event="report", nameservers=nameservers, **report)
 
-    # --- preparation ---------------------------------------------------------------------------------------------
-
-    def _prepare(self) -> tuple[Authority, list[WorkerSpec]]:
-        spec, config = self._spec, self._spec.config
-        keys_dir = spec.state_dir / "keys"
-        try:
-            spec.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a private gateway took no lock
-            authority = load_or_create_authority(keys_dir, spec.state_dir / "ca.pem", _own_files(config))
-            AuditKeys.load_or_create(keys_dir)
-            scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchd-")))
-            ledger = scratch / "chains.db"
-            create_ledger_file(ledger)
-            budgets = scratch / "budgets.db"
-            create_scratch_file(budgets)
-            prepare_days_file(spec.state_dir / DAYS_FILE)
-            roots = self._write_roots(scratch, config.tls.extra_ca)
-        except (CertificateAuthorityError, AuditError, LedgerError, BudgetLedgerError) as error:
-            raise SupervisorError(str(error)) from error
-        except OSError as error:
-            raise _state_error(spec.state_dir, error) from error
-        listeners = tuple(self._reserve(one.host, one.port, one.profile) for one in config.gateway.listeners)
-        own = (*spec.own, *((host, port) for host, port, _ in listeners))
-        own += tuple(
-            (end.host, end.port) for end in (config.daemon.endpoint, config.operator.endpoint) if end.port
-        )
-        worker = WorkerSpec(
-            config, spec.state_dir, (), ledger, budgets, roots, spec.secret, listeners,
-            tuple(dict.fromkeys(own)), authority.signing_pem.decode("ascii"),
-        )  # fmt: skip
-        if spec.private:
-            return authority, [replace(worker, series=PRIVATE_SERIES)]
-        count = count_workers(config)
-        return authority, [replace(worker, series=(f"gateway-{index}",)) for index in range(count)]
+    # --- the lock ------------------------------------------------------------------------------------------------
 
     async def _lock(self, state_dir: Path) -> None:
         """One gateway a state directory: two would fight over audit chains.
@@ -211,33 +163,6 @@ class Supervisor:
                 self._lock_files = (holder.fileno(),)
                 return
         raise SupervisorError("stopped before it had started")
-
-    @staticmethod
-    def _write_roots(scratch: Path, extra: tuple[str, ...]) -> Path | None:
-        """The usual roots and the configured ones in one file, as OpenSSL takes one."""
-        if not extra:
-            return None
-        roots = scratch / "roots.pem"
-        try:
-            parts = [
-                Path(certifi.where()).read_text("ascii"),
-                *(Path(one).read_text("utf-8") for one in extra),
-            ]
-        except (OSError, UnicodeDecodeError) as error:
-            raise SupervisorError(f"tls.extra_ca: {error}") from error
-        roots.write_text("\n".join(parts), "utf-8")
-        return roots
-
-    def _reserve(self, host: str, port: int, profile: str) -> tuple[str, int, str]:
-        """Find out that nobody listens there, then hold the port for the workers, who bind it beside us."""
-        try:
-            bind_listening_socket(host, port, shared=False).close()
-            held: socket = self._stack.enter_context(bind_listening_socket(host, port, shared=True))
-        except OSError as error:
-            shown = str(Endpoint(host, port))
-            reason = "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-            raise SupervisorError(f"address {shown}: {reason}", in_use=shown) from error
-        return host, held.getsockname()[1], profile
 
     # --- workers -------------------------------------------------------------------------------------------------
 
@@ -331,21 +256,12 @@ class Supervisor:
         await ended
 
 
-def _own_files(config: Config) -> OwnFiles | None:
-    certificate, key = config.tls.ca_certificate, config.tls.ca_key
-    return OwnFiles(Path(certificate), Path(key)) if certificate is not None and key is not None else None
-
-
 def _open_lock_file(state_dir: Path) -> TextIO:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return (state_dir / "gateway.lock").open("a")
     except OSError as error:
-        raise _state_error(state_dir, error) from error
-
-
-def _state_error(state_dir: Path, error: OSError) -> SupervisorError:
-    return SupervisorError(f"state directory {state_dir}: {error.strerror or error}")
+        raise state_error(state_dir, error) from error
 
 
 def _parse_reload(text: str) -> Config:
