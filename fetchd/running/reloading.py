@@ -92,7 +92,8 @@ class Reloader:
                 await self._gateway.reload(loaded.config, loaded.source)
             except GatewayReloadError as error:
                 raise ReloadError(f"{loaded.source}: {error}") from None
-            self._rules.now, self._loaded = rulebook, loaded
+            self._loaded = loaded
+            self._rules.replace(rulebook)
             self._on_done(loaded)
             return tuple(find_changes(before, loaded.config))
 

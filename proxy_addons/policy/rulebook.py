@@ -1,6 +1,6 @@
 """Everything that requests are judged by, as one value: a reload replaces it whole, never a part of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -70,3 +70,14 @@ class CurrentRules:
 
     def __init__(self, rulebook: Rulebook) -> None:
         self.now = rulebook
+        self._watching: list[Callable[[], None]] = []
+
+    def replace(self, rulebook: Rulebook) -> None:
+        """From here on these are in force; whoever watches is told."""
+        self.now = rulebook
+        for tell in self._watching:
+            tell()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call `tell` after each change; it must not raise."""
+        self._watching.append(tell)

@@ -251,19 +251,77 @@ async def test_a_page_of_another_origin_does_not_pass_with_one() -> None:
 # -- a reload
 
 
-async def test_a_revoked_token_ends_with_its_next_request() -> None:
-    async with serve({URL: TEXT, "https://a.example/slow": HANGS}, config=CONFIG) as daemon:
-        under_way = asyncio.create_task(fetch(daemon, bearer("alice"), "https://a.example/slow"))
+SLOW = "https://a.example/slow"
+REDUCED = {name: table for name, table in AGENTS.items() if name != "alice"}
+NOT_HERS: dict[str, dict[str, Any]] = {
+    "revoked": REDUCED,
+    "her token was replaced": {
+        **AGENTS,
+        "alice": {**AGENTS["alice"], "token_sha256": digest_token("another")},
+    },
+    "her token is another's": {**REDUCED, "eve": AGENTS["alice"]},
+}
+STILL_HERS: dict[str, dict[str, Any]] = {
+    "nothing changed": AGENTS,
+    "another was revoked": {name: table for name, table in AGENTS.items() if name != "bob"},
+    "she has another profile": {**AGENTS, "alice": {**AGENTS["alice"], "profile": "bobs"}},
+}
+
+
+def take(daemon: Daemon, agents: dict[str, Any]) -> None:
+    daemon.rules.replace(Rulebook(parse_config(CONFIG | {"agents": agents}, source="test")))
+
+
+@pytest.mark.parametrize("why", NOT_HERS)
+async def test_a_revoked_token_ends_with_what_is_under_way(why: str) -> None:
+    """The call is dropped as when its client goes, and its client is told."""
+    async with serve({URL: TEXT, SLOW: HANGS}, config=CONFIG) as daemon:
+        under_way = asyncio.create_task(fetch(daemon, bearer("alice"), SLOW))
         await daemon.transport.hanging.wait()
         client = await PlainClient(daemon, "2025-11-25", bearer("alice")).open()
-        reduced = {name: table for name, table in AGENTS.items() if name != "alice"}
-        daemon.rules.now = Rulebook(parse_config(CONFIG | {"agents": reduced}, source="test"))
+        take(daemon, NOT_HERS[why])
+        answer = await under_way
 
-        assert (await fetch(daemon, bearer("alice"))).status == 401
-        assert (await client.post(client.message("tools/list", {}))).status == 401
-        assert not under_way.done()  # begun under the rules of before
+        assert answer.status == 401 and "meanwhile" in document(answer)["detail"]
+        assert [line.outcome for line in daemon.log.records if isinstance(line, FetchRecord)] == ["aborted"]
+        assert (await fetch(daemon, bearer("alice"))).status == (
+            200 if why == "her token is another's" else 401
+        )
+        assert (await client.post(client.message("tools/list", {}))).status in (401, 404)
+
+
+@pytest.mark.parametrize("why", STILL_HERS)
+async def test_who_is_still_the_same_agent_goes_on(why: str) -> None:
+    async with serve({URL: TEXT, SLOW: HANGS}, config=CONFIG) as daemon:
+        under_way = asyncio.create_task(fetch(daemon, bearer("alice"), SLOW))
+        await daemon.transport.hanging.wait()
+        take(daemon, STILL_HERS[why])
+
+        assert (await fetch(daemon, bearer("idle"))).status == 403  # the loop has had its turns
+        assert not under_way.done()
         under_way.cancel()
         await asyncio.gather(under_way, return_exceptions=True)
+
+
+async def test_an_event_stream_ends_with_its_agent() -> None:
+    async with serve({URL: TEXT}, config=CONFIG) as daemon:
+        streams = {}
+        for name in ("alice", "bob"):
+            session = (await PlainClient(daemon, "2025-11-25", bearer(name)).open()).session
+            streams[name] = reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            writer.write(
+                f"GET /mcp HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n"
+                f"Authorization: Bearer {TOKENS[name]}\r\n\r\n".encode()
+            )
+            assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        take(daemon, REDUCED)
+
+        rest = await streams["alice"][0].read()
+        assert not rest.endswith(b"0\r\n\r\n")
+        assert not streams["bob"][0].at_eof()
+        for _, writer in streams.values():
+            writer.close()
+            await writer.wait_closed()
 
 
 # -- MCP
