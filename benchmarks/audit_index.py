@@ -25,9 +25,9 @@ from fetchd.audit_index.interface import SLOT, Cursor, Filter, Name
 from fetchd.audit_index.reading import SqliteAuditIndex
 from fetchd.audit_index.writing import IndexWriter
 from proxy_addons.audit import (
+    CallOutcome,
     CloseRecord,
     DecisionRecord,
-    FetchOutcome,
     FetchRecord,
     Outcome,
     PhaseTimes,
@@ -128,7 +128,7 @@ def _fetches(chooser: random.Random, lines: int) -> Iterator[Callable[[int], Rec
         url = f"https://{_host(chooser)}/{chooser.randrange(5000)}"
         words: dict[str, Any] = {
             "agent": f"agent-{chooser.randrange(12)}", "fetch_id": f"{chooser.getrandbits(80):020x}",
-            "outcome": chooser.choice((FetchOutcome.SUCCESS, FetchOutcome.SUCCESS, FetchOutcome.SOFT)),
+            "outcome": chooser.choice((CallOutcome.SUCCESS, CallOutcome.SUCCESS, CallOutcome.SOFT)),
         }  # fmt: skip
 
         def fetch(_: int, words: Any = words, url: str = url) -> Record:

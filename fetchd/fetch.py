@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
-from proxy_addons.audit import AuditUnavailableError, FetchOutcome, FetchRecord
+from proxy_addons.audit import AuditUnavailableError, CallOutcome, FetchRecord
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.content_types import ContentClass
 from proxy_addons.policy.targets import Target
@@ -224,14 +224,14 @@ class WebFetch:
         if isinstance(outcome, ToolFailure):
             return replace(
                 record,
-                outcome=FetchOutcome(outcome.failure.value),
+                outcome=CallOutcome(outcome.failure.value),
                 failure=outcome.kind,
                 rule=outcome.rule,
                 detail=outcome.text,
             )
         return replace(
             record,
-            outcome=FetchOutcome.SUCCESS,
+            outcome=CallOutcome.SUCCESS,
             final_url=outcome.body.target.display,
             truncated=outcome.truncated,
             extraction=outcome.extraction,
@@ -255,7 +255,7 @@ class WebFetch:
             fetch_id=call.fetch_id,
             url=target.display if target is not None else None,
             query_digest=self._audit.query_digest(target.query.removeprefix("?")) if target else None,
-            outcome=FetchOutcome.ABORTED,
+            outcome=CallOutcome.ABORTED,
             status=call.chain.status if call.chain is not None else None,
             ms=(time.monotonic() - call.started) * 1000,
         )

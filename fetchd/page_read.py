@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from proxy_addons.audit import AuditUnavailableError, EventRecord, FetchOutcome, FetchRecord, Head, Record
+from proxy_addons.audit import AuditUnavailableError, CallOutcome, EventRecord, FetchRecord, Head, Record
 from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.content_types import ContentClass, has_non_ascii, parse_content_type
 from proxy_addons.policy.hosts import matches_any
@@ -147,7 +147,7 @@ class PageReader:
         try:
             outcome = parsed if isinstance(parsed, ReadFailure) else await self._run(parsed, call)
         except asyncio.CancelledError:
-            self._write(call, FetchOutcome.ABORTED)
+            self._write(call, CallOutcome.ABORTED)
             raise
         except StoreError as error:
             _log.error("page_read %s: %s", call.fetch_id, error)
@@ -212,7 +212,7 @@ class PageReader:
     # --- the end -------------------------------------------------------------------------------------------------
 
     async def _seal(self, result: ReadResult, call: _Call) -> ReadOutcome:
-        line = self._write(call, FetchOutcome.SUCCESS, extraction=result.mode.value)
+        line = self._write(call, CallOutcome.SUCCESS, extraction=result.mode.value)
         if line is None or call.had is None or call.blob is None:
             return ReadOutcome(call.fetch_id, failure=INTERNAL)
         try:
@@ -239,7 +239,7 @@ class PageReader:
     async def _fail(self, failure: ReadFailure, call: _Call) -> ReadOutcome:
         line = self._write(
             call,
-            FetchOutcome.HARD,
+            CallOutcome.HARD,
             failure=failure.code.value,
             rule=failure.rule,
             detail=failure.logged or failure.text,
@@ -294,7 +294,7 @@ class PageReader:
     def _write(
         self,
         call: _Call,
-        outcome: FetchOutcome,
+        outcome: CallOutcome,
         *,
         failure: str | None = None,
         rule: str | None = None,

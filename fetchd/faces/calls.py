@@ -11,7 +11,7 @@ from fetchd.fetch import FetchResult, WebFetch
 from fetchd.page_read import PageReader, ReadOutcome
 from fetchd.search.searching import SearchResult, WebSearch
 from fetchd.turns import BusyError, Turns
-from proxy_addons.audit import FetchOutcome
+from proxy_addons.audit import CallOutcome
 from proxy_addons.policy.reading import DEFAULT_READ_BYTES
 
 __all__ = ("BusyError", "Calls", "ToolNotAllowedError", "require_tool")
@@ -56,7 +56,7 @@ class Calls:
         self._web_search: Final = web_search
         self._ceiling: Final = ceiling
         self._turns: Final = Turns(max_calls, max_waiting, share)
-        self.on_search: Callable[[FetchOutcome, float], None] | None = None
+        self.on_search: Callable[[CallOutcome, float], None] | None = None
         """Told how a call of web_search ended and in how many seconds, all providers together: the audit log has a
         line for each provider that was asked."""
 
@@ -110,10 +110,10 @@ class Calls:
         if self._web_search is None:
             raise ToolNotAllowedError(WEB_SEARCH.name, caller.profile.name)
         async with self._turns.turn(caller.agent):
-            outcome, began = FetchOutcome.ABORTED, time.monotonic()
+            outcome, began = CallOutcome.ABORTED, time.monotonic()
             try:
                 result = await self._web_search.call(arguments, caller, progress)
-                outcome = FetchOutcome.SUCCESS if result.failure is None else FetchOutcome.HARD
+                outcome = CallOutcome.SUCCESS if result.failure is None else CallOutcome.HARD
                 return result
             finally:
                 if self.on_search is not None:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from fetchd.core.tool_definitions import WEB_SEARCH
-from proxy_addons.audit import AskRecord, FetchOutcome, FetchRecord, Record, SearchRecord
+from proxy_addons.audit import AskRecord, CallOutcome, FetchRecord, Record, SearchRecord
 from proxy_addons.policy import metrics
 from proxy_addons.policy.tallies import Report, Tallies
 
@@ -52,7 +52,7 @@ class DaemonMeters:
         elif isinstance(record, AskRecord):
             self._asks.take(record)
 
-    def searched(self, outcome: FetchOutcome, seconds: float) -> None:
+    def searched(self, outcome: CallOutcome, seconds: float) -> None:
         """A call of web_search has ended."""
         self._calls.add((WEB_SEARCH.name, outcome))
         self._seconds.observe((WEB_SEARCH.name,), seconds)

@@ -7,7 +7,7 @@ from typing import Final
 
 from fetchd.core.caller import Caller
 from fetchd.core.progress import FetchProgress
-from proxy_addons.audit import FetchOutcome, SearchRecord
+from proxy_addons.audit import CallOutcome, SearchRecord
 from proxy_addons.policy.config_search import SearchConfig
 from proxy_addons.policy.wire import policy_name
 
@@ -65,7 +65,7 @@ def make_record(
         fetch_id=call.fetch_id,
         attempt=call.attempt,
         provider=call.provider,
-        outcome=FetchOutcome.ABORTED,
+        outcome=CallOutcome.ABORTED,
         ms=(now - call.began) * 1000,
     )
     if arguments is not None:
@@ -89,7 +89,7 @@ def _add_end(record: SearchRecord, result: SearchResult) -> SearchRecord:
     if failure is None:
         return replace(
             record,
-            outcome=FetchOutcome.SUCCESS,
+            outcome=CallOutcome.SUCCESS,
             rows=len(result.rows),
             dropped=result.dropped,
             credits=result.credits,
@@ -98,7 +98,7 @@ def _add_end(record: SearchRecord, result: SearchResult) -> SearchRecord:
     detail = _QUOTED_BODY.sub(r"\1", failure.logged or failure.message)
     return replace(
         record,
-        outcome=FetchOutcome.HARD,
+        outcome=CallOutcome.HARD,
         failure=failure.kind,
         detail=f"{TOOL}: {detail}",
         credits=result.credits,

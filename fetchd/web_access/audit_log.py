@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from fetchd.core.caller import Caller
-from proxy_addons.audit import AskRecord, FetchOutcome
+from proxy_addons.audit import AskRecord, CallOutcome
 from proxy_addons.policy.wire import policy_name
 
 from .run_values import RunOutcome, RunSpec, RunStatus, StepResult
 from .values import ServerToolCall
 
-_ENDED: Final[Mapping[RunStatus, FetchOutcome]] = {
-    RunStatus.FAILED: FetchOutcome.HARD,
-    RunStatus.ABORTED: FetchOutcome.ABORTED,
+_ENDED: Final[Mapping[RunStatus, CallOutcome]] = {
+    RunStatus.FAILED: CallOutcome.HARD,
+    RunStatus.ABORTED: CallOutcome.ABORTED,
 }
 
 
@@ -46,7 +46,7 @@ class AuditedRun:
                     provider=call.provider,
                     model=call.model,
                     dialect=call.dialect,
-                    outcome=FetchOutcome.SUCCESS if answered else _failed(call.code),
+                    outcome=CallOutcome.SUCCESS if answered else _failed(call.code),
                     failure=call.code,
                     stop=call.stop_reason,
                     # A vendor is asked once a step.
@@ -73,7 +73,7 @@ class AuditedRun:
                 step=0,
                 provider=outcome.provider,
                 model=outcome.model,
-                outcome=_ENDED.get(outcome.status, FetchOutcome.SUCCESS),
+                outcome=_ENDED.get(outcome.status, CallOutcome.SUCCESS),
                 failure=outcome.spent,
                 stop=outcome.status.value,
                 tools=[render_tool(one) for step in outcome.steps for one in step.tools],
@@ -109,5 +109,5 @@ def render_tool(call: ServerToolCall) -> str:
     return call.tool if call.error is None else f"{call.tool}:{call.error}"
 
 
-def _failed(code: str | None) -> FetchOutcome:
-    return FetchOutcome.ABORTED if code == "aborted" else FetchOutcome.HARD
+def _failed(code: str | None) -> CallOutcome:
+    return CallOutcome.ABORTED if code == "aborted" else CallOutcome.HARD

@@ -24,7 +24,7 @@ from proxy_addons.audit.hop_record import (
     TlsFacts,
 )
 from proxy_addons.audit.keys import AuditKeys, PublicKey, load_public_key
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.memory import MemoryAuditLog
 from proxy_addons.audit.record import Record
 from proxy_addons.audit.search_record import SearchRecord
@@ -43,6 +43,7 @@ __all__ = [
     "AuditLog",
     "AuditSink",
     "AuditUnavailableError",
+    "CallOutcome",
     "ChainReport",
     "Check",
     "CheckpointReason",
@@ -50,7 +51,6 @@ __all__ = [
     "DecisionRecord",
     "DroppedAddress",
     "EventRecord",
-    "FetchOutcome",
     "FetchRecord",
     "Finding",
     "Head",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.line_text import Json, render_members
 from proxy_addons.audit.redaction import clip_optional, clip_text, round_ms
 
@@ -36,7 +36,7 @@ class AskRecord:
     provider: str
     model: str
     dialect: str | None = None
-    outcome: FetchOutcome
+    outcome: CallOutcome
     failure: str | None = None
     stop: str | None = None
     search: bool

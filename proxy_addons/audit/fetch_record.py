@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.line_text import Json, render_members
 from proxy_addons.audit.redaction import clip_optional, clip_text, round_ms, strip_message, strip_url
 
@@ -25,7 +25,7 @@ class FetchRecord:
     fetch_id: str
     url: str | None
     query_digest: str | None = None
-    outcome: FetchOutcome
+    outcome: CallOutcome
     failure: str | None = None
     rule: str | None = None
     detail: str | None = None

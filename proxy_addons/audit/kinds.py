@@ -16,7 +16,7 @@ class LineKind(StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-class FetchOutcome(StrEnum):
+class CallOutcome(StrEnum):
     """How a call of the daemon ended: with text, a soft or a hard failure, or dropped by its caller."""
 
     SUCCESS = "success"

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.reader import LogLine, read_number
 from proxy_addons.policy.verdicts import Outcome
 
@@ -38,7 +38,7 @@ class Row:
         return self.verdict in _REFUSED
 
 
-_REFUSED = frozenset({Outcome.REFUSED.value, FetchOutcome.SOFT.value, FetchOutcome.HARD.value})
+_REFUSED = frozenset({Outcome.REFUSED.value, CallOutcome.SOFT.value, CallOutcome.HARD.value})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.line_text import Json, render_members
 from proxy_addons.audit.redaction import clip_optional, clip_text, round_ms, strip_message
 
@@ -41,7 +41,7 @@ class SearchRecord:
     safesearch: str | None = None
     include_domains: Sequence[str] = ()
     exclude_domains: Sequence[str] = ()
-    outcome: FetchOutcome
+    outcome: CallOutcome
     failure: str | None = None
     detail: str | None = None
     rows: int | None = None

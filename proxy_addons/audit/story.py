@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy_addons.audit.files import list_files, read_lines_still_there
-from proxy_addons.audit.kinds import FetchOutcome, LineKind
+from proxy_addons.audit.kinds import CallOutcome, LineKind
 from proxy_addons.audit.reader import Follower, LogLine, merge_chains, parse_log_line
 from proxy_addons.policy.verdicts import Outcome
 
@@ -22,7 +22,7 @@ MAX_FETCHES = 20
 MAX_LINES = 1_000
 """Lines of one fetch that are held. A chain has six hops of two lines; ids of another's making may have more."""
 
-_STOPPED = frozenset({Outcome.REFUSED.value, FetchOutcome.SOFT.value, FetchOutcome.HARD.value})
+_STOPPED = frozenset({Outcome.REFUSED.value, CallOutcome.SOFT.value, CallOutcome.HARD.value})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from fetchd.extract.rendering import Rendering
 from fetchd.fetch import FetchResult, WebFetch, fresh_fetch_id, fresh_nonce
 from fetchd.offered_pages import MAX_TEXT, FetchedPage
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
-from proxy_addons.audit import AuditUnavailableError, FetchOutcome, FetchRecord, MemoryAuditLog
+from proxy_addons.audit import AuditUnavailableError, CallOutcome, FetchRecord, MemoryAuditLog
 from proxy_addons.policy.hosts import HostRules, parse_host_pattern
 from proxy_addons.policy.limits import DEFAULT_PROFILE, Profile
 from proxy_addons.policy.verdicts import Failure, Rule, refuse
@@ -221,7 +221,7 @@ async def test_hard_messages_cost_no_request(
     assert outcome.result.failure is not None
     assert outcome.result.failure.kind is FailureKind.INVALID_ARGUMENTS
     assert outcome.transport.sent == []
-    assert (outcome.line.outcome, outcome.line.failure) == (FetchOutcome.HARD, "InvalidArguments")
+    assert (outcome.line.outcome, outcome.line.failure) == (CallOutcome.HARD, "InvalidArguments")
 
 
 @pytest.mark.parametrize("after_redirect", [False, True])
@@ -379,7 +379,7 @@ async def test_soft_messages(
     assert outcome.result.failure is not None
     assert (outcome.result.failure.failure, outcome.result.failure.kind) == (Failure.SOFT, None)
     assert outcome.result.failure.rule is rule
-    assert (outcome.line.outcome, outcome.line.rule) == (FetchOutcome.SOFT, rule)
+    assert (outcome.line.outcome, outcome.line.rule) == (CallOutcome.SOFT, rule)
     assert (outcome.result.final_url, outcome.result.truncated, outcome.result.extraction) == (
         None,
         None,
@@ -596,7 +596,7 @@ async def test_the_line_of_a_success(bench: Bench) -> None:
     )
     assert line.policy == f"default@{DEFAULT_PROFILE.version}"
     assert (line.url, line.final_url, line.status, line.bytes) == (SHOWN, NEXT_SHOWN, 200, 5)
-    assert (line.outcome, line.extraction, line.truncated) == (FetchOutcome.SUCCESS, "plain", False)
+    assert (line.outcome, line.extraction, line.truncated) == (CallOutcome.SUCCESS, "plain", False)
     assert "secret" not in json.dumps(line.render())
     assert line.query_digest is not None
 
@@ -676,4 +676,4 @@ async def test_a_dropped_call_leaves_nothing_open_and_one_line(bench: Bench, han
     assert transport.open_answers == 0
     (line,) = bench.log.records
     assert isinstance(line, FetchRecord)
-    assert (line.outcome, line.url) == (FetchOutcome.ABORTED, SHOWN)
+    assert (line.outcome, line.url) == (CallOutcome.ABORTED, SHOWN)

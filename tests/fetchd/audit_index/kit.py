@@ -15,10 +15,10 @@ from fetchd.audit_index.writing import IndexWriter
 from proxy_addons.audit import (
     AuditKeys,
     AuditLog,
+    CallOutcome,
     CloseRecord,
     DecisionRecord,
     EventRecord,
-    FetchOutcome,
     FetchRecord,
     Outcome,
     PhaseTimes,
@@ -84,7 +84,7 @@ def write_log(directory: Path) -> None:
     )
     log.close()
     log = AuditLog.open(directory, "daemon", KEYS, clock=Clock(START_NS + 1_000_000_000))
-    for outcome in FetchOutcome:
+    for outcome in CallOutcome:
         log.append(
             FetchRecord(
                 tool="page_read", agent="bot", profile="default", policy="default@1", fetch_id=f"f{outcome.value}",

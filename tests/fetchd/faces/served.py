@@ -23,7 +23,7 @@ from fetchd.search.interface import SearchProvider
 from fetchd.search.searching import WebSearch
 from fetchd.transport.fake import FakeTransport, ScriptedAnswer
 from fetchd.web_access.asking import Asker, Links
-from proxy_addons.audit import FetchOutcome, FetchRecord, MemoryAuditLog, Record
+from proxy_addons.audit import CallOutcome, FetchRecord, MemoryAuditLog, Record
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 from tests.kit.ports import bound_socket
@@ -76,7 +76,7 @@ class Daemon:
         await asyncio.wait_for(self.log.written.wait(), PATIENCE)
         (line,) = self.log.records
         assert isinstance(line, FetchRecord)
-        assert line.outcome is FetchOutcome.ABORTED
+        assert line.outcome is CallOutcome.ABORTED
         assert self.transport.open_answers == 0
 
 

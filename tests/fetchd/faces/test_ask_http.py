@@ -15,7 +15,7 @@ import pytest
 from fetchd.core.envelope import CUT_OUT
 from fetchd.web_access.errors import RefusalError
 from fetchd.web_access.values import Citation, ServerToolCall, Stop
-from proxy_addons.audit import AskRecord, FetchOutcome
+from proxy_addons.audit import AskRecord, CallOutcome
 from proxy_addons.policy.config_ask import VendorConfig
 from proxy_addons.policy.vendors.dialects import DIALECTS
 from tests.fetchd.faces.served import Daemon, serve
@@ -82,7 +82,7 @@ async def test_a_run_is_one_object() -> None:
         assert document["usage"] == {"input_tokens": 100, "output_tokens": 20, "server_tool_requests": 1}
         lines = [line for line in daemon.log.records if isinstance(line, AskRecord)]
         assert [(line.step, line.agent, line.outcome) for line in lines] == [
-            (1, "local", FetchOutcome.SUCCESS), (0, "local", FetchOutcome.SUCCESS),
+            (1, "local", CallOutcome.SUCCESS), (0, "local", CallOutcome.SUCCESS),
         ]  # fmt: skip
     web, conversation, _ = vendor.asked[0]
     assert (web.search, web.cap, web.allow) == (True, 3, ("docs.rs", "crates.io"))
@@ -259,7 +259,7 @@ async def test_a_client_that_goes_away_ends_its_run(accept: str) -> None:
             daemon.log.written.clear()
             lines = [line for line in daemon.log.records if isinstance(line, AskRecord)]
     assert [(line.step, line.outcome) for line in lines] == [
-        (1, FetchOutcome.ABORTED), (0, FetchOutcome.ABORTED),
+        (1, CallOutcome.ABORTED), (0, CallOutcome.ABORTED),
     ]  # fmt: skip
 
 

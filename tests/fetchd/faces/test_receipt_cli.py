@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from fetchd.faces import receipt_cli
 from fetchd.store import AuditPosition, StoreKeys, open_page_store
-from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, FetchRecord
+from proxy_addons.audit import AuditKeys, AuditLog, CallOutcome, FetchRecord
 from tests.fetchd.store.kit import blob_of, keep, page_read
 
 PAGES = {1: b"first page", 2: b"second page", 3: b"third page"}
@@ -25,7 +25,7 @@ async def fill(state: Path) -> None:
     log = AuditLog.open(state / "audit", "daemon", AuditKeys.load_or_create(state / "keys"))
     facts: dict[str, Any] = {
         "tool": "page_read", "profile": "page_read", "policy": "page_read@0123abcd",
-        "url": "https://a.example/start", "outcome": FetchOutcome.SUCCESS, "status": 200,
+        "url": "https://a.example/start", "outcome": CallOutcome.SUCCESS, "status": 200,
     }  # fmt: skip
     async with open_page_store(state) as store:
         for number, body in PAGES.items():

@@ -14,7 +14,7 @@ from fetchd.core.envelope import CUT_OUT
 from fetchd.faces.openapi import make_document
 from fetchd.search.fake import ScriptedProvider
 from fetchd.search.interface import SearchAnswer, SearchRow
-from proxy_addons.audit import FetchOutcome, SearchRecord
+from proxy_addons.audit import CallOutcome, SearchRecord
 from tests.fetchd.faces.search_rows import CASES, FOUND, TEXT, SearchCase, each_case
 from tests.fetchd.faces.served import Daemon, PlainClient, read_answer, serve
 from tests.fetchd.faces.test_openapi import is_as_documented
@@ -42,7 +42,7 @@ async def expect_dropped_search(daemon: Daemon, provider: ScriptedProvider) -> N
     """Until the one search was aborted; its provider is not at work any more then."""
     await asyncio.wait_for(daemon.log.written.wait(), PATIENCE)
     (line,) = daemon.log.records
-    assert isinstance(line, SearchRecord) and line.outcome is FetchOutcome.ABORTED
+    assert isinstance(line, SearchRecord) and line.outcome is CallOutcome.ABORTED
     assert provider.at_work == 0
 
 

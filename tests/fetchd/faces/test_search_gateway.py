@@ -31,7 +31,7 @@ from fetchd.search.interface import SearchAnswer, SearchFailure, SearchProvider,
 from fetchd.search.searching import SearchResult, WebSearch
 from fetchd.search.way import CIRCLE
 from fetchd.transport.fake import FakeTransport
-from proxy_addons.audit import FetchOutcome, MemoryAuditLog, SearchRecord
+from proxy_addons.audit import CallOutcome, MemoryAuditLog, SearchRecord
 from proxy_addons.policy.agents import digest_token
 from proxy_addons.policy.config import parse_config
 from proxy_addons.policy.limits import DEFAULT_PROFILE
@@ -292,7 +292,7 @@ async def test_a_caller_that_leaves_ends_the_search_on_both_sides(pki: Pki) -> N
             while not inner.records:  # noqa: ASYNC110 - the log of the other side tells nobody
                 await asyncio.sleep(0.01)
 
-    assert line(inner).outcome is line(outer).outcome is FetchOutcome.ABORTED
+    assert line(inner).outcome is line(outer).outcome is CallOutcome.ABORTED
     assert provider.at_work == 0
 
 

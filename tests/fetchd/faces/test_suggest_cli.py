@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fetchd.faces.audit_commands import group
 from fetchd.faces.span_option import parse_moment
-from proxy_addons.audit import AuditKeys, FetchOutcome, FetchRecord, Outcome, PhaseTimes, SearchRecord
+from proxy_addons.audit import AuditKeys, CallOutcome, FetchRecord, Outcome, PhaseTimes, SearchRecord
 from proxy_addons.audit.web_record import WebRecord
 from tests.kit.toml import write_toml
 from tests.proxy_addons.audit.kit import close, decision, open_log, series_paths
@@ -115,9 +115,9 @@ def test_searches_and_calls_are_tools_that_were_used(place: Place) -> None:
     place.ask("https://b.example/")
     common: dict[str, Any] = {"agent": "bot", "profile": "watch", "policy": "watch@1", "fetch_id": "f"}
     place.log.append(
-        SearchRecord(tool="web_search", attempt=1, provider="local", outcome=FetchOutcome.SUCCESS, **common)
+        SearchRecord(tool="web_search", attempt=1, provider="local", outcome=CallOutcome.SUCCESS, **common)
     )
-    place.log.append(FetchRecord(tool="page_read", url=None, outcome=FetchOutcome.SOFT, **common))
+    place.log.append(FetchRecord(tool="page_read", url=None, outcome=CallOutcome.SOFT, **common))
     assert place.limits()["tools"] == ["page_read", "web_search"]
 
 

@@ -15,8 +15,8 @@ from proxy_addons.audit import (
     Addresses,
     AuditKeys,
     AuditLog,
+    CallOutcome,
     DroppedAddress,
-    FetchOutcome,
     Outcome,
     PhaseTimes,
     TlsFacts,
@@ -83,7 +83,7 @@ def test_the_story_of_a_chain_that_was_refused_at_its_second_hop(place: Place) -
         )
     )
     place.log.append(
-        fetch_line(outcome=FetchOutcome.SOFT, rule="host", detail="redirect refused", bytes=None, ms=7.0)
+        fetch_line(outcome=CallOutcome.SOFT, rule="host", detail="redirect refused", bytes=None, ms=7.0)
     )
     result = place.run("f1")
 
@@ -351,7 +351,7 @@ def test_the_method_after_a_redirect_is_the_one_a_client_would_use(
 def test_a_refusal_of_the_daemon_s_own_is_explained_from_its_line(place: Place) -> None:
     place.log.append(
         fetch_line(
-            profile="coding", policy=place.policy, url="https://docs.rs/x", outcome=FetchOutcome.HARD,
+            profile="coding", policy=place.policy, url="https://docs.rs/x", outcome=CallOutcome.HARD,
             failure="InvalidArguments", rule="host", detail="host not allowed: docs.rs",
         )
     )  # fmt: skip
@@ -378,7 +378,7 @@ def test_a_login_that_was_removed(place: Place, status: int, by_daemon: bool, sa
     seq = place.decide(url="https://a.example/x")
     place.log.append(close(seq, status=status))
     if by_daemon:
-        place.log.append(fetch_line(outcome=FetchOutcome.SOFT))
+        place.log.append(fetch_line(outcome=CallOutcome.SOFT))
     result = place.run("f1")
 
     assert ('  credential_hosts = ["a.example"]' in result.stdout) == said
@@ -420,7 +420,7 @@ def test_the_story_of_a_search_and_its_fallback(place: Place) -> None:
         query_digest="hmac-sha256:ab",
         count=3,
         include_domains=("a.example", "b.example"),
-        outcome=FetchOutcome.HARD,
+        outcome=CallOutcome.HARD,
         failure="Backend",
         detail="web_search: backend returned 503",
         ms=12.3,
@@ -428,7 +428,7 @@ def test_the_story_of_a_search_and_its_fallback(place: Place) -> None:
     place.log.append(first)
     place.log.append(
         replace(
-            first, attempt=2, provider="local", outcome=FetchOutcome.SUCCESS, failure=None, detail=None,
+            first, attempt=2, provider="local", outcome=CallOutcome.SUCCESS, failure=None, detail=None,
             rows=2, dropped=1, credits=0.5, ms=1.0,
         )
     )  # fmt: skip
@@ -459,9 +459,9 @@ def test_the_story_of_a_search_and_its_fallback(place: Place) -> None:
 @pytest.mark.parametrize(
     ("facts", "ending"),
     [
-        ({"attempt": 0, "outcome": FetchOutcome.HARD}, "failed, and no provider was asked"),
-        ({"provider": "brave", "outcome": FetchOutcome.HARD}, "failed, last at brave"),
-        ({"provider": "brave", "outcome": FetchOutcome.ABORTED}, "dropped by its caller"),
+        ({"attempt": 0, "outcome": CallOutcome.HARD}, "failed, and no provider was asked"),
+        ({"provider": "brave", "outcome": CallOutcome.HARD}, "failed, last at brave"),
+        ({"provider": "brave", "outcome": CallOutcome.ABORTED}, "dropped by its caller"),
         ({"provider": EVIL, "query": EVIL, "detail": EVIL, "country": EVIL, "include_domains": [EVIL]}, ""),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fetchd.metrics.daemon import DaemonMeters
-from proxy_addons.audit import AskRecord, FetchOutcome
+from proxy_addons.audit import AskRecord, CallOutcome
 from tests.fetchd.metrics.test_daemon import values
 
 
@@ -20,7 +20,7 @@ def line(step: int = 1, **changes: object) -> AskRecord:
         "model": "m",
         "search": True,
         "fetch": False,
-        "outcome": FetchOutcome.SUCCESS,
+        "outcome": CallOutcome.SUCCESS,
         "ms": 1500.0,
     }
     return AskRecord(**{**common, **changes})  # type: ignore[arg-type]
@@ -69,5 +69,5 @@ def test_a_run_is_a_call_of_the_tool_and_its_completions_are_counted_by_provider
 )
 def test_a_failure_is_counted_by_its_kind(failure: str, outcome: str) -> None:
     meters = DaemonMeters()
-    meters.take(line(outcome=FetchOutcome.HARD, failure=failure))
+    meters.take(line(outcome=CallOutcome.HARD, failure=failure))
     assert values(meters.report(), "fetchd_ask_completions_total") == {("anthropic", outcome): 1}

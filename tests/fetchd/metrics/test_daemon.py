@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fetchd.metrics.daemon import DaemonMeters
-from proxy_addons.audit import FetchOutcome, FetchRecord, SearchRecord
+from proxy_addons.audit import CallOutcome, FetchRecord, SearchRecord
 from proxy_addons.policy.tallies import Report
 from tests.proxy_addons.audit.kit import decision, event
 
@@ -17,7 +17,7 @@ def fetch(**changes: object) -> FetchRecord:
         "fetch_id": "f",
         "url": None,
     }
-    return FetchRecord(**{**values, "outcome": FetchOutcome.SUCCESS, **changes})  # type: ignore[arg-type]
+    return FetchRecord(**{**values, "outcome": CallOutcome.SUCCESS, **changes})  # type: ignore[arg-type]
 
 
 def values(report: Report, name: str) -> dict[tuple[str, ...], object]:
@@ -27,8 +27,8 @@ def values(report: Report, name: str) -> dict[tuple[str, ...], object]:
 def test_calls_are_counted_by_tool_and_outcome() -> None:
     meters = DaemonMeters()
     meters.take(fetch(ms=1500.0, bytes=10, extraction="readability"))
-    meters.take(fetch(outcome=FetchOutcome.SOFT, ms=2.0))
-    meters.take(fetch(tool="page_read", outcome=FetchOutcome.HARD))
+    meters.take(fetch(outcome=CallOutcome.SOFT, ms=2.0))
+    meters.take(fetch(tool="page_read", outcome=CallOutcome.HARD))
     meters.take(decision())
     meters.take(event())
     report = meters.report()
@@ -45,13 +45,13 @@ def test_searches_are_counted_by_provider() -> None:
     meters = DaemonMeters()
     common = {"tool": "web_search", "agent": "bot", "profile": "p", "policy": "p@1", "fetch_id": "f"}
     for attempt, (provider, outcome) in enumerate(
-        [("brave", FetchOutcome.HARD), ("local", FetchOutcome.SUCCESS)]
+        [("brave", CallOutcome.HARD), ("local", CallOutcome.SUCCESS)]
     ):
         meters.take(
             SearchRecord(**common, attempt=attempt + 1, provider=provider, outcome=outcome, ms=20.0)  # type: ignore[arg-type]
         )
-    meters.take(SearchRecord(**common, attempt=0, outcome=FetchOutcome.HARD))  # type: ignore[arg-type]
-    meters.searched(FetchOutcome.SUCCESS, 0.04)
+    meters.take(SearchRecord(**common, attempt=0, outcome=CallOutcome.HARD))  # type: ignore[arg-type]
+    meters.searched(CallOutcome.SUCCESS, 0.04)
     report = meters.report()
     assert values(report, "fetchd_searches_total") == {("brave", "hard"): 1, ("local", "success"): 1}
     assert [row[0] for row in report["fetchd_search_seconds"]] == [["brave"], ["local"]]

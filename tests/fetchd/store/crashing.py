@@ -14,7 +14,7 @@ from fetchd.store import AuditPosition, PageStore, StoreKeys
 from fetchd.store.blobs import FileBlobs
 from fetchd.store.pages import HOLD_NS
 from fetchd.store.records import SqliteRecords
-from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, FetchRecord
+from proxy_addons.audit import AuditKeys, AuditLog, CallOutcome, FetchRecord
 from tests.fetchd.store.kit import SECOND, START, Clock, keep, page_read
 from tests.kit.crashing import run_orders
 
@@ -43,7 +43,7 @@ async def keep_pages(directory: Path, number: int, dice: random.Random, keep_rec
         blob = await keep(store, body)
         record = FetchRecord(
             tool="page_read", agent="alice", profile="page_read", policy=POLICY, fetch_id=f"{number:020x}",
-            url="https://a.example/start", outcome=FetchOutcome.SUCCESS, status=200,
+            url="https://a.example/start", outcome=CallOutcome.SUCCESS, status=200,
         )  # fmt: skip
         head = audit.append_line(record)
         place = AuditPosition("daemon", head.seq, head.hash)

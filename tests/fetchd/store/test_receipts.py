@@ -22,7 +22,7 @@ from fetchd.store.receipt_checks import (
     check_signature,
 )
 from fetchd.store.receipts import hash_receipt, parse_receipt, seal_receipt
-from proxy_addons.audit import FetchOutcome, FetchRecord
+from proxy_addons.audit import CallOutcome, FetchRecord
 from proxy_addons.audit.chain import START, seal_line
 from tests.fetchd.store.kit import KEYS, blob_of, page_read
 from tests.proxy_addons.audit.kit import decision
@@ -250,7 +250,7 @@ def test_the_chain(own: str | None, before: str | None, said: str | None) -> Non
 def fetch_line(**changes: Any) -> tuple[bytes, AuditPosition]:
     record: dict[str, Any] = {
         "tool": "page_read", "agent": "alice", "profile": "page_read", "policy": "page_read@0123abcd",
-        "fetch_id": "00000000000000000001", "url": "https://a.example/start", "outcome": FetchOutcome.SUCCESS,
+        "fetch_id": "00000000000000000001", "url": "https://a.example/start", "outcome": CallOutcome.SUCCESS,
         "status": 200,
     }  # fmt: skip
     line, head = seal_line("daemon", START, "2026-11-30T20:00:01.000000Z", FetchRecord(**(record | changes)))

@@ -13,7 +13,7 @@ from fetchd.store import AuditPosition, open_page_store
 from fetchd.store.audit_lines import load_lines
 from fetchd.store.receipt_checks import ReceiptCheck
 from fetchd.store.verifying import ReceiptReport, ReceiptVerifier, verify_text
-from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, FetchRecord, Head
+from proxy_addons.audit import AuditKeys, AuditLog, CallOutcome, FetchRecord, Head
 from proxy_addons.audit.pruning import prune_chains
 from proxy_addons.audit.retention import Retention
 from tests.fetchd.store.kit import KEYS, blob_of, keep, page_read, room
@@ -21,7 +21,7 @@ from tests.proxy_addons.audit.kit import decision
 
 FETCH: dict[str, Any] = {
     "tool": "page_read", "agent": "alice", "profile": "page_read", "policy": "page_read@0123abcd",
-    "url": "https://a.example/start", "outcome": FetchOutcome.SUCCESS, "status": 200,
+    "url": "https://a.example/start", "outcome": CallOutcome.SUCCESS, "status": 200,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from fetchd.web_access.errors import RefusalError
 from fetchd.web_access.recording import CarefulLog
 from fetchd.web_access.running import Runner, prepare_vendors
 from fetchd.web_access.values import ServerToolCall, Stop, Usage
-from proxy_addons.audit import AskRecord, FetchOutcome, MemoryAuditLog
+from proxy_addons.audit import AskRecord, CallOutcome, MemoryAuditLog
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from proxy_addons.policy.vendors.dialects import DIALECTS
 from tests.fetchd.web_access.kit import SPEC, ScriptedVendor, completion
@@ -27,9 +27,9 @@ async def test_what_a_vendor_did_before_it_failed_is_on_its_own_line() -> None:
     await Runner(prepare_vendors(SPEC.web, [first, then]), sink).run(SPEC)
     lines = [line for line in log.records if isinstance(line, AskRecord)]
     assert [(line.step, line.provider, line.failure, line.outcome) for line in lines] == [
-        (1, "anthropic", "overloaded_error", FetchOutcome.HARD),
-        (1, "openrouter", None, FetchOutcome.SUCCESS),
-        (0, "openrouter", None, FetchOutcome.SUCCESS),
+        (1, "anthropic", "overloaded_error", CallOutcome.HARD),
+        (1, "openrouter", None, CallOutcome.SUCCESS),
+        (0, "openrouter", None, CallOutcome.SUCCESS),
     ]
     assert [list(line.tools) for line in lines] == [
         ["web_search", "web_fetch:x"], ["web_search"], ["web_search", "web_fetch:x", "web_search"],

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from proxy_addons.audit import (
     Addresses,
+    CallOutcome,
     CloseRecord,
     DecisionRecord,
     DroppedAddress,
-    FetchOutcome,
     FetchRecord,
     Outcome,
     PhaseTimes,
@@ -36,7 +36,7 @@ FETCH = FetchRecord(
     policy="p1",
     fetch_id="f1",
     url="https://example.com/",
-    outcome=FetchOutcome.SUCCESS,
+    outcome=CallOutcome.SUCCESS,
 )
 SEARCH = SearchRecord(
     tool="web_search",
@@ -45,7 +45,7 @@ SEARCH = SearchRecord(
     policy="p1",
     fetch_id="f1",
     attempt=1,
-    outcome=FetchOutcome.SUCCESS,
+    outcome=CallOutcome.SUCCESS,
 )
 WEB = WebRecord(
     decision=3,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy_addons.audit import FetchOutcome, FetchRecord, Outcome, PhaseTimes
+from proxy_addons.audit import CallOutcome, FetchRecord, Outcome, PhaseTimes
 from proxy_addons.audit import rows as rows_module
 from proxy_addons.audit.reader import LogLine, parse_log_line, read_all
 from proxy_addons.audit.rows import LineFilter, Row, RowJoiner, join_backward
@@ -77,7 +77,7 @@ def test_a_hop_cut_under_way_shows_the_rule_that_cut_it(tmp_path: Path, join: Jo
 def test_a_refused_hop_an_open_one_a_fetch_and_an_event(tmp_path: Path, join: Join) -> None:
     fetch = FetchRecord(
         tool="web_fetch", agent="local", profile="default", policy="p1", fetch_id="f1",
-        url="https://a.example/", outcome=FetchOutcome.SOFT, failure="status", final_url="https://b.example/",
+        url="https://a.example/", outcome=CallOutcome.SOFT, failure="status", final_url="https://b.example/",
         status=404, bytes=12, ms=3.0,
     )  # fmt: skip
     lines = lines_of(
@@ -161,12 +161,12 @@ def test_lines_and_rows_are_filtered_alike(tmp_path: Path, case: str) -> None:
             id="its query logged",
         ),
         pytest.param(
-            {"outcome": FetchOutcome.HARD, "failure": "Transport"},
+            {"outcome": CallOutcome.HARD, "failure": "Transport"},
             ("local", "hard", "Transport"),
             id="failed",
         ),
         pytest.param(
-            {"provider": None, "outcome": FetchOutcome.HARD, "failure": "InvalidArguments"},
+            {"provider": None, "outcome": CallOutcome.HARD, "failure": "InvalidArguments"},
             ("no provider asked", "hard", "InvalidArguments"),
             id="nobody asked",
         ),

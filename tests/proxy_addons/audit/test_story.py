@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy_addons.audit import AuditLog, FetchOutcome, FetchRecord, Outcome
+from proxy_addons.audit import AuditLog, CallOutcome, FetchRecord, Outcome
 from proxy_addons.audit.story import MAX_FETCHES, MAX_LINES, Story, find_fetches, find_newest
 from tests.proxy_addons.audit.kit import Clock, close, decision, event, open_log, series_paths
 from tests.proxy_addons.audit.test_record import SEARCH
@@ -22,7 +22,7 @@ def fetch_line(**changes: Any) -> FetchRecord:
         "policy": "default@p1",
         "fetch_id": "f1",
         "url": "https://example.com/a",
-        "outcome": FetchOutcome.SUCCESS,
+        "outcome": CallOutcome.SUCCESS,
     }
     return FetchRecord(**values | changes)
 
@@ -95,11 +95,11 @@ def test_hops_of_one_fetch_come_from_every_chain_in_their_order(chains: Chains) 
         pytest.param(lambda c: c.hop("gateway-0", "f1", 0, {}), "allowed", None, id="let through"),
         pytest.param(lambda c: c.hop("gateway-0", "f1", 0, None), "open", None, id="its end is not written"),
         pytest.param(
-            lambda c: c["daemon"].append(fetch_line(outcome=FetchOutcome.HARD, rule="port", failure="x")),
+            lambda c: c["daemon"].append(fetch_line(outcome=CallOutcome.HARD, rule="port", failure="x")),
             "hard", "port", id="refused by the daemon before any hop",
         ),
         pytest.param(
-            lambda c: (c.hop("gateway-0", "f1", 0, {}), c["daemon"].append(fetch_line(outcome=FetchOutcome.SOFT))),
+            lambda c: (c.hop("gateway-0", "f1", 0, {}), c["daemon"].append(fetch_line(outcome=CallOutcome.SOFT))),
             "soft", None, id="fetched, and no page for it",
         ),
         pytest.param(
@@ -188,7 +188,7 @@ def test_the_newest_fetches_and_the_newest_that_failed(chains: Chains) -> None:
     chains["gateway-1"].append(decision(Outcome.REFUSED, fetch_id="b", rule="host"))
     chains.hop("gateway-0", "c", 0, {"verdict": Outcome.REFUSED, "rule": "byte-cap"})
     chains.hop("gateway-1", "d", 0, {})
-    chains["daemon"].append(fetch_line(fetch_id="d", outcome=FetchOutcome.SOFT))
+    chains["daemon"].append(fetch_line(fetch_id="d", outcome=CallOutcome.SOFT))
     chains.hop("gateway-1", "e", 0, None)
     directory = chains.end()
 
@@ -200,7 +200,7 @@ def test_the_newest_fetches_and_the_newest_that_failed(chains: Chains) -> None:
 
 
 def test_the_providers_a_search_asked_are_in_their_order(chains: Chains) -> None:
-    for attempt, outcome in ((2, FetchOutcome.SUCCESS), (1, FetchOutcome.HARD)):
+    for attempt, outcome in ((2, CallOutcome.SUCCESS), (1, CallOutcome.HARD)):
         chains["daemon"].append(replace(SEARCH, attempt=attempt, outcome=outcome))
     found = story(chains.end(), "f1")
 
@@ -209,7 +209,7 @@ def test_the_providers_a_search_asked_are_in_their_order(chains: Chains) -> None
 
 
 def test_a_search_that_failed_is_among_the_newest_that_did(chains: Chains) -> None:
-    chains["daemon"].append(replace(SEARCH, fetch_id="f7", outcome=FetchOutcome.HARD))
+    chains["daemon"].append(replace(SEARCH, fetch_id="f7", outcome=CallOutcome.HARD))
     chains["daemon"].append(replace(SEARCH, fetch_id="f8"))
 
     assert find_newest(chains.end(), 9, refused=True) == ["f7"]

@@ -30,7 +30,7 @@ from fetchd.faces.audit_page.verifying import FRESH, Verification, Verifier, ver
 from fetchd.faces.audit_page.views import FIELDS
 from fetchd.faces.operator_access.sessions import IDLE_SECONDS
 from fetchd.store import Blob, StoredRead
-from proxy_addons.audit import AuditKeys, AuditLog, FetchOutcome, Outcome
+from proxy_addons.audit import AuditKeys, AuditLog, CallOutcome, Outcome
 from proxy_addons.audit.ask_record import AskRecord
 from proxy_addons.audit.reader import parse_log_line
 from proxy_addons.audit.search_record import SearchRecord
@@ -298,11 +298,11 @@ async def test_searches_answers_of_models_and_runs_are_rows_too(site: Site) -> N
     ))  # fmt: skip
     log.append(SearchRecord(
         **who, **rules, tool="web_search", fetch_id="asked", attempt=1, provider="brave", query="<b>cats</b>",
-        outcome=FetchOutcome.SUCCESS, rows=3,
+        outcome=CallOutcome.SUCCESS, rows=3,
     ))  # fmt: skip
     for step in (1, 0):
         log.append(AskRecord(
-            **who, **rules, run_id="run-1", step=step, provider="anthropic", model="m", outcome=FetchOutcome.SUCCESS,
+            **who, **rules, run_id="run-1", step=step, provider="anthropic", model="m", outcome=CallOutcome.SUCCESS,
             search=True, fetch=False, stop="done", input_tokens=5,
         ))  # fmt: skip
     log.close()
