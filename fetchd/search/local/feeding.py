@@ -127,7 +127,7 @@ class PageFeeder:
         reads: list[ReadText] = []
         try:
             for page, read_at in batch:
-                read = await self._read(page, read_at)
+                read = await self._try_read(page, read_at)
                 if read is not None:
                     reads.append(read)
             await self._texts.add(reads)
@@ -153,6 +153,17 @@ class PageFeeder:
                     await self._follow(agent)
             except StoreError as error:
                 _log.error("search index of %s does not follow: %s", agent, error)
+
+    async def _try_read(self, page: OfferedPage, read_at: int) -> ReadText | None:
+        """None for a page that is not entered, or that we cannot read: others of its batch may be other agents'."""
+        try:
+            return await self._read(page, read_at)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - no page may keep out others
+            _log.exception("search index: a page could not be read")
+            self._drop(1, "a fault of ours")
+            return None
 
     async def _read(self, page: OfferedPage, read_at: int) -> ReadText | None:
         if isinstance(page, FetchedPage):

@@ -206,6 +206,25 @@ async def test_a_kept_page(tmp_path: Path, text: str | None, sliced: object, fou
             assert slicer.calls == 1
 
 
+async def test_a_page_that_we_cannot_read_keeps_out_none_beside_it(tmp_path: Path) -> None:
+    """They are entered together, and may be of different agents."""
+    async with open_files(tmp_path) as store, open_index(tmp_path, slicer=Slicer(ArithmeticError())) as index:
+        blob = await keep(store, b"x")
+        unreadable = KeptPage(
+            agent="bob", url="https://a.example/2", asked_at=START, blob=blob.digest, size=1,
+            path=store.locate(blob.digest), plan=PLAN,
+        )  # fmt: skip
+        for page in (fetched(1), unreadable, fetched(3)):
+            index.feeder.offer(page)
+        await index.feeder.drain(20)
+
+        assert [page.url for page in await pages(index.texts)] == [
+            "https://a.example/1",
+            "https://a.example/3",
+        ]
+        assert index.feeder.dropped == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [
