@@ -63,7 +63,7 @@ class ChainLedger(Protocol):
 
 
 class MemoryLedger:
-    """A ledger for a gateway of one worker, and for tests."""
+    """A ledger for tests; what is asked of both is in one test."""
 
     def __init__(
         self,

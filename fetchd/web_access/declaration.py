@@ -119,7 +119,3 @@ class WebAccess:
                 f" no filter; allow another host. {NOTHING_SENT}"
             )
         return tuple(map(str, kept)), ()
-
-
-NO_WEB: Final = WebAccess()
-"""Nothing declared."""

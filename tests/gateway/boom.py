@@ -110,10 +110,6 @@ class HookDirector:
         with self._watch:
             return self._fired
 
-    def wait_seen(self, hook: str, number: int = 1) -> None:
-        """Wait until `hook` was met so many times since `arm`."""
-        self._watch.wait_sync(lambda: self._seen.count(hook) >= number, f"hook {hook}", PATIENCE)
-
     def wait_over(self) -> None:
         """Wait until all connections since `arm` are over, and the failure that was ordered is in the audit."""
 

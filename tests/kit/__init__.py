@@ -12,6 +12,7 @@
     installed `fetchd up` and other commands as processes
     namespaces hosts that are network namespaces, with the wires between them
     processes what a process started, and waiting for its end
+    counting  how much work something is, in calls of functions
     crashing  programs that die in the midst of their work, between any two system calls
     toml      a configuration file from values
     client    what an agent does to a proxy, byte by byte: CONNECT, TLS in the tunnel, absolute form, h2

@@ -57,7 +57,6 @@ class Connection:
     requests: list[Request] = field(default_factory=list)
     sent: int = 0
     ending: Ending | None = None
-    stream_resets: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     async def wait_closed(self, timeout: float = PATIENCE) -> Ending:
@@ -69,11 +68,6 @@ class Connection:
         """Wait until `number` bytes (after TLS) have arrived."""
         await self.watch.wait(lambda: len(self.received) >= number, f"{number} bytes", timeout)
         return bytes(self.received)
-
-    async def wait_reset(self, stream: int, timeout: float = PATIENCE) -> int:
-        """Wait until the peer reset this h2 stream; its error code."""
-        await self.watch.wait(lambda: stream in self.stream_resets, f"reset of stream {stream}", timeout)
-        return self.stream_resets[stream]
 
 
 class Exchange(ABC):

@@ -84,9 +84,7 @@ class H2Session:
                     self.connection.notes.append(f"trailers {headers}")
             case h2.events.StreamEnded(stream_id=stream):
                 self._dispatch(stream)
-            case h2.events.StreamReset(stream_id=stream, error_code=code):
-                with self.connection.watch:
-                    self.connection.stream_resets[stream] = int(code)
+            case h2.events.StreamReset(stream_id=stream):
                 if stream in self._tasks:
                     self._tasks[stream].cancel()
             case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():

@@ -53,11 +53,6 @@ class AnswerFacts:
         """Whether the vendor stopped in the middle of its tools, to be asked to go on."""
         return self.stop == "pause_turn"
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether it said nothing at all."""
-        return not self.calls and not self.citations and self.stop is None and self.input_tokens is None
-
 
 # --- Anthropic --------------------------------------------------------------------------------------------------
 

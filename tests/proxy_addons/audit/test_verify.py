@@ -23,8 +23,6 @@ from tests.proxy_addons.audit.kit import (
     write_chain,
 )
 
-LINES_A_FILE = 4
-
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:

@@ -167,7 +167,6 @@ def agree_with_stock(found: GateClientHello) -> None:
         assert stock.sni in (None, found.sni), "stock knows fewer names"
 
 
-NAME_LISTS = st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=9)), max_size=3)
 EXTENSIONS = st.lists(
     st.one_of(
         st.builds(

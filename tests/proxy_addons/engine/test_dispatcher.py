@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -16,8 +16,6 @@ from proxy_addons.audit import AuditUnavailableError
 from proxy_addons.engine.dispatcher import Dispatcher
 from proxy_addons.engine.refusals import INTERNAL
 from tests.proxy_addons.engine.fakes import Stage
-
-Function = Callable[[Any], Awaitable[None] | None]
 
 
 @pytest.fixture
