@@ -30,7 +30,7 @@ from fetchd.operator_site import make_access, open_pages
 from fetchd.running.audit_keeping import AuditKeeper
 from fetchd.running.client_files import write_client_files
 from fetchd.running.gateway_process import GatewayProcess, choose_gateway, start_gateway
-from fetchd.running.reloading import Reloader
+from fetchd.running.reloading import Change, Reloader, describe_changes
 from fetchd.running.run_state import (
     CONTROL_FILE,
     RunState,
@@ -44,7 +44,7 @@ from fetchd.running.tools_tls import operator_tls, tools_tls
 from fetchd.settings import LoadedConfig, load_again
 from fetchd.store import PageStore
 from fetchd.web_access.composition import open_asker
-from proxy_addons.audit import AuditLog
+from proxy_addons.audit import AuditLog, AuditUnavailableError
 from proxy_addons.policy.config import Config
 from proxy_addons.policy.config_addresses import is_loopback
 from proxy_addons.policy.config_values import DaemonConfig, OperatorConfig
@@ -105,7 +105,7 @@ async def installation(
             load if load is not None else partial(load_again, loaded, state_dir),
             gateway,
             rules,
-            partial(_note_reload, state, state_dir, keeper),
+            partial(_note_reload, state, state_dir, keeper, log),
         )
         ground = _Ground(config, state_dir, state, gateway, log, rules, DaemonMeters())
         store, calls = await stack.enter_async_context(_serving_tools(ground, secret, for_tools))
@@ -234,9 +234,21 @@ def _describe_run(
     )
 
 
-def _note_reload(state: RunState, state_dir: Path, keeper: AuditKeeper, loaded: LoadedConfig) -> None:
-    """Have run.json say what is in force. The rules are in force without it, too."""
+def _note_reload(
+    state: RunState,
+    state_dir: Path,
+    keeper: AuditKeeper,
+    log: AuditLog,
+    loaded: LoadedConfig,
+    changes: tuple[Change, ...],
+) -> None:
+    """Have the log and run.json say what is in force. The rules are in force without them, too."""
     keeper.take(loaded.config.audit)
+    if changes:
+        try:
+            log.append(describe_changes(changes))
+        except AuditUnavailableError as error:
+            _log.error("the rules were replaced, but the audit log could not say so: %s", error)
     listeners = tuple(
         (host, port, one.profile)
         for (host, port, _), one in zip(state.listeners, loaded.config.gateway.listeners, strict=True)

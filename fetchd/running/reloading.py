@@ -6,11 +6,12 @@ A call or hop under way ends under the rules it began with.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol
 
 from fetchd.settings import LoadedConfig
+from proxy_addons.audit import EventRecord
 from proxy_addons.policy.agents import Agent
 from proxy_addons.policy.config import Config, ConfigError
 from proxy_addons.policy.config_checks import find_fixed
@@ -18,6 +19,9 @@ from proxy_addons.policy.config_document import render_document
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
 
 from .gateway_process import GatewayReloadError
+
+RULES_EVENT: Final = "rules"
+"""Of the audit log, in the daemon's chain: a reload put other rules in force."""
 
 
 class ReloadError(Exception):
@@ -56,7 +60,7 @@ class Reloader:
         load: Callable[[], LoadedConfig],
         gateway: ReloadableGateway,
         rules: CurrentRules,
-        on_done: Callable[[LoadedConfig], None],
+        on_done: Callable[[LoadedConfig, tuple[Change, ...]], None],
     ) -> None:
         self._loaded = loaded
         self._load: Final = load
@@ -94,8 +98,9 @@ class Reloader:
                 raise ReloadError(f"{loaded.source}: {error}") from None
             self._loaded = loaded
             self._rules.replace(rulebook)
-            self._on_done(loaded)
-            return tuple(find_changes(before, loaded.config))
+            changes = tuple(find_changes(before, loaded.config))
+            self._on_done(loaded, changes)
+            return changes
 
 
 def find_changes(old: Config, new: Config) -> Iterator[Change]:
@@ -151,3 +156,10 @@ def _settings(config: Config) -> dict[str, object]:
         if table not in ("profiles", "agents") and isinstance(keys, Mapping)
         for key, value in keys.items()
     }
+
+
+def describe_changes(changes: Sequence[Change]) -> EventRecord:
+    """A reload as the audit log tells it: what changed, by name; no value of a key."""
+    facts = {f"{one.what} {one.name}": f"{one.how} {one.detail}".strip() for one in changes}
+    names = ", ".join(facts)
+    return EventRecord(event=RULES_EVENT, detail=f"{len(facts)} changed: {names}", facts=facts)

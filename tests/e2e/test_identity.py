@@ -275,6 +275,7 @@ def test_when_the_running_gateway_refuses_nothing_is_changed(house: House) -> No
     assert (revoked.returncode, "STILL TAKES ITS TOKEN" in revoked.stderr) == (2, True)
     house.rewrite("workers = 2", "workers = 1")
     assert house.up.run("reload").stdout == "reloaded\nagent  dora  removed  profile alices\n"
+    assert house.up.audit("event", event="rules")[-1]["facts"] == {"agent dora": "removed profile alices"}
     assert house.fetch(house.stage.url("/page"), house.tokens["dora"]).status == 401
 
 

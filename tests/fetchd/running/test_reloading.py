@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fetchd.running.gateway_process import GatewayReloadError
-from fetchd.running.reloading import Change, Reloader, ReloadError, find_changes
+from fetchd.running.reloading import Change, Reloader, ReloadError, describe_changes, find_changes
 from fetchd.settings import LoadedConfig
 from proxy_addons.policy.config import Config, ConfigError, parse_config
 from proxy_addons.policy.rulebook import CurrentRules, Rulebook
@@ -51,8 +51,9 @@ class Parts:
         if self.answer:
             raise GatewayReloadError(self.answer)
 
-    def note(self, now: LoadedConfig) -> None:
+    def note(self, now: LoadedConfig, changes: tuple[Change, ...]) -> None:
         assert self.rules.now.config is now.config
+        self.changes = changes
         self.events.append("noted")
 
     @property
@@ -161,3 +162,15 @@ def test_what_is_told_of_a_change() -> None:
         Change("setting", "gateway.listeners", "changed"),
         Change("setting", "gateway.default_profile", "changed"),
     ]
+
+
+def test_the_audit_log_is_told_of_each_change_and_of_no_value() -> None:
+    changes = [
+        Change("agent", "bot", "added", "profile research"),
+        Change("setting", "audit.keep_days", "changed"),
+    ]
+
+    event = describe_changes(changes)
+
+    assert (event.event, event.detail) == ("rules", "2 changed: agent bot, setting audit.keep_days")
+    assert event.facts == {"agent bot": "added profile research", "setting audit.keep_days": "changed"}
