@@ -18,7 +18,7 @@ from proxy_addons.policy.rulebook import Rulebook
 from proxy_addons.policy.verdicts import Rule, refuse
 
 REVOKED: Final = refuse(
-    Rule.IDENTITY, "whose this is is not known here any more: revoked, or known by something else, meanwhile"
+    Rule.IDENTITY, "the agent this was under way for was revoked, or is known by something else by now"
 )
 EVENT: Final = "revoked"
 """Of a tunnel's end in the audit log."""
