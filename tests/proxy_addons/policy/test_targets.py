@@ -14,6 +14,7 @@ from proxy_addons.policy.admission import decide_url
 from proxy_addons.policy.limits import DEFAULT_PROFILE
 from proxy_addons.policy.targets import (
     DEFAULT_PORTS,
+    MAX_HOST,
     Target,
     TargetParseError,
     parse_target,
@@ -432,3 +433,56 @@ def test_any_reference_is_a_target_or_an_error(reference: str, base: str) -> Non
         except TargetParseError:
             return
         assert parse_target(target.href).href == target.href
+
+
+LONG_HOST = "\u4e00" * (MAX_HOST + 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"https://{LONG_HOST}/", id="as it is"),
+        pytest.param(f"https://{LONG_HOST}", id="without a path"),
+        pytest.param(f"https:{LONG_HOST}/", id="without slashes"),
+        pytest.param(f" h\tttps:\\\n/{LONG_HOST}?q", id="with what the parser drops or takes for a slash"),
+        pytest.param(f"https://user:@{LONG_HOST}:443#f", id="between user and port"),
+        pytest.param("ftp://" + "%e4%b8%80" * (MAX_HOST + 1), id="percent-encoded"),
+        pytest.param("https://" + "a.%CC%81" * MAX_HOST + "/", id="of labels that are short"),
+        pytest.param("https://xn--" + "a9" * MAX_HOST + "/", id="in ASCII"),
+        pytest.param("https://%58n--" + "a9" * MAX_HOST + "/", id="in ASCII, one letter percent-encoded"),
+    ],
+)
+def test_an_international_host_longer_than_names_are_written_is_not_parsed(text: str) -> None:
+    """The parsers take time by the square of it."""
+    assert parse_or_none(text) is None
+    with pytest.raises(TargetParseError):
+        resolve_reference(text, parse_target("http://base.example/"))
+
+
+@pytest.mark.parametrize("reference", [f"//{LONG_HOST}/", f"/\t\\{LONG_HOST}"])
+def test_nor_is_one_of_a_reference(reference: str) -> None:
+    with pytest.raises(TargetParseError):
+        resolve_reference(reference, parse_target("https://base.example/"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"https://{LONG_HOST[1:]}/", id="a host of just that length"),
+        pytest.param("https://" + "a." * 5_000 + "b/", id="a long host in ASCII"),
+        pytest.param(f"https://h/{LONG_HOST}", id="a path"),
+        pytest.param(f"https://h?{LONG_HOST}", id="a query"),
+        pytest.param(f"https://h#//{LONG_HOST}", id="a fragment"),
+        pytest.param(f"https://{LONG_HOST}@h/", id="a user name"),
+        pytest.param(f"data:{LONG_HOST}", id="what follows a scheme without hosts"),
+    ],
+)
+def test_whatever_else_is_long_is_parsed(text: str) -> None:
+    assert parse_or_none(text) is not None
+
+
+@pytest.mark.parametrize(
+    "reference", [LONG_HOST, f"/{LONG_HOST}", f"./{LONG_HOST}", f"?{LONG_HOST}", f"a//{LONG_HOST}"]
+)
+def test_a_long_reference_without_a_host_is_resolved(reference: str) -> None:
+    assert resolve_reference(reference, parse_target("https://base.example/")).host == "base.example"
