@@ -7,6 +7,9 @@ Python's C codecs decode well-formed text; what they do otherwise than the stand
 - a few characters that a codec names differently, exchanged after decoding;
 - ISO-2022-JP, whose states Python's codec treats too differently, is read here run by run.
 
+A codec and an exchange of characters hold the interpreter until they return, so a body is taken in pieces: between
+them the other threads have their turn.
+
 Mending costs a microsecond or two a time, so a body gets `MAX_MENDED` of them. A body with more is no text; its rest
 is left to Python's codec, and differs from the standard in how many U+FFFD it gets.
 """
@@ -14,7 +17,7 @@ is left to Python's codec, and differs from the standard in how many U+FFFD it g
 import codecs
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -24,8 +27,10 @@ from .whatwg_big5 import MISSING_PAIRS
 MAX_MENDED: Final = 100_000
 """Errors and lacking characters mended in one body: a quarter of a second at the most."""
 
+PIECE_BYTES: Final = 1 << 14
+"""Decoded at once: some 5 ms at the most."""
+
 _REPLACEMENT: Final = "\ufffd"
-_CHUNK: Final = 1 << 16
 _Handled = tuple[str, int]
 
 
@@ -157,6 +162,17 @@ for _name, _legacy in LEGACY.items():
 
 def decode_legacy(data: bytes, encoding: str, *, cut: bool) -> str:
     """`data` in one of `LEGACY`. cut: the body goes on, so the start of a character at its end is left out."""
+    return "".join(decode_pieces(data, encoding, cut=cut))
+
+
+def decode_pieces(data: bytes, encoding: str, *, cut: bool) -> Iterator[str]:
+    """The same piece by piece, each of at most `PIECE_BYTES` bytes and what the one before left over."""
+    characters = LEGACY[encoding].characters
+    for piece in _decode_pieces(data, encoding, cut=cut):
+        yield piece.translate(characters) if characters else piece
+
+
+def _decode_pieces(data: bytes, encoding: str, *, cut: bool) -> Iterator[str]:
     legacy = LEGACY[encoding]
     theirs, ours = legacy.octets
     if theirs:
@@ -164,9 +180,8 @@ def decode_legacy(data: bytes, encoding: str, *, cut: bool) -> str:
     make_decoder = codecs.getincrementaldecoder(legacy.codec)
     errors, _MENDED.count = f"fetchd.{encoding}", 0
     decoder = make_decoder(errors)
-    parts: list[str] = []
-    for at in range(0, len(data), _CHUNK):
-        parts.append(decoder.decode(data[at : at + _CHUNK]))
+    for at in range(0, len(data), PIECE_BYTES):
+        yield decoder.decode(data[at : at + PIECE_BYTES])
         if _MENDED.count > MAX_MENDED and errors != "replace":
             errors, left = "replace", decoder.getstate()
             decoder = make_decoder(errors)
@@ -175,9 +190,8 @@ def decode_legacy(data: bytes, encoding: str, *, cut: bool) -> str:
     while not cut and (left_over := decoder.getstate()[0]):
         replacement, at = legacy.on_error(left_over, 0)
         decoder = make_decoder(errors)
-        parts += (replacement, decoder.decode(left_over[at:]))
-    text = "".join(parts)
-    return text.translate(legacy.characters) if legacy.characters else text
+        yield replacement
+        yield decoder.decode(left_over[at:])
 
 
 # --- ISO-2022-JP -------------------------------------------------------------------------------------------------

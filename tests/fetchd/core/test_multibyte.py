@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetchd.core.charset import decode_text
-from fetchd.core.multibyte import LEGACY, MAX_MENDED
+from fetchd.core.multibyte import LEGACY, MAX_MENDED, PIECE_BYTES, decode_legacy, decode_pieces
 from tests.kit.corpora import corpora
 
 # File of the corpus, encoding, lines that differ from the standard's reference.
@@ -79,3 +79,23 @@ def test_a_cut_body_is_a_prefix_of_the_whole(encoding: str, data: bytes) -> None
     whole, cut = decode_text(data, encoding), decode_text(data, encoding, cut=True)
 
     assert whole.startswith(cut)
+
+
+@pytest.mark.parametrize("encoding", LEGACY)
+@pytest.mark.parametrize(
+    "character",
+    [
+        pytest.param(b"\xa4\xa2", id="letters"),
+        pytest.param(b"\xff", id="garbage"),
+        pytest.param(b"\xa1\x20", id="broken pairs"),
+        pytest.param(b"a", id="ASCII"),
+    ],
+)
+def test_no_more_of_a_large_body_is_decoded_at_once_than_a_piece(encoding: str, character: bytes) -> None:
+    """Whatever works on it in one go keeps every other thread waiting."""
+    data = character * (4 * PIECE_BYTES // len(character))
+
+    pieces = list(decode_pieces(data, encoding, cut=False))
+
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert "".join(pieces) == decode_legacy(data, encoding, cut=False)
