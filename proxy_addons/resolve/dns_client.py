@@ -43,6 +43,11 @@ MAX_ROUNDS = 3
 MAX_RECORDS = 1000
 """Records read of one answer section: 64 KiB of the smallest records would hold the loop for 50 ms."""
 
+MAX_LABELS = 16_384
+"""Labels read of the names in one answer section, pointers followed: 1,000 records can point 2,000 times to a name of
+127, which would hold the loop for 200 ms.
+"""
+
 MAX_CHAIN = 16
 """CNAME links followed, as in dnspython and BIND."""
 
@@ -223,21 +228,27 @@ def _parse_answer_section(parser: dns.wire.Parser, records: int, query: _Query) 
     addresses: dict[_Labels, list[str]] = {}
     aliases: dict[_Labels, _Labels] = {}
     name = tuple(label.lower() for label in query.name)
+    labels = 0
     for _ in range(records):
         if parser.wire[parser.current : parser.current + 2] == _ASKED_NAME:
             owner = name  # it was compared when the question was
             parser.get_bytes(2)
         else:
             owner = _parse_name(parser)
+            labels += len(owner)
         number, rdclass, _, length = parser.get_struct("!HHIH")
         with parser.restrict_to(length):
             if rdclass == CLASS_IN and number == row.number:
                 octets = parser.get_bytes(row.octets)
                 addresses.setdefault(owner, []).append(socket.inet_ntop(row.family, octets))
             elif rdclass == CLASS_IN and number == TYPE_CNAME:
-                aliases.setdefault(owner, _parse_name(parser))
+                alias = _parse_name(parser)
+                labels += len(alias)
+                aliases.setdefault(owner, alias)
             else:
                 parser.get_bytes(length)
+        if labels > MAX_LABELS:
+            raise _MalformedError("too many labels")
     for _ in range(MAX_CHAIN):
         if name in addresses:
             found = addresses[name]

@@ -403,3 +403,28 @@ def test_reads_an_answer_section_as_dnspython_does(records: list[tuple[str, str,
     else:
         found = () if rrset_found is None else tuple(str(record) for record in rrset_found)
         assert ours == Answer(A, found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_read"),
+    [
+        pytest.param(16, True, id="a name as long as any in use"),
+        pytest.param(110, False, id="nearly as many labels as a name can have"),
+    ],
+)
+def test_names_are_read_again_and_again_up_to_a_bound(labels: int, is_read: bool) -> None:
+    """Records of twelve octets that point to one long name: each time it is read as a whole."""
+    alias = b"\1x" * labels + b"\0"
+    head = b"\x12\x67\x80\x00\x00\x01" + MAX_RECORDS.to_bytes(2) + bytes(4) + QUERY.question
+    first = b"\xc0\x0c" + b"\0\5\0\1" + bytes(4) + len(alias).to_bytes(2) + alias
+    pointer = (0xC000 + len(head) + 12).to_bytes(2)
+    address = pointer + b"\0\1\0\1" + bytes(4) + b"\0\4" + bytes((198, 51, 100, 7))
+    wire = head + first + address * (MAX_RECORDS - 1)
+
+    if is_read:
+        found = dns_client._parse_reply(wire, QUERY)
+        assert isinstance(found, Answer)
+        assert found.addresses[:1] == ("198.51.100.7",)
+    else:
+        with pytest.raises(dns_client._MalformedError):
+            dns_client._parse_reply(wire, QUERY)
