@@ -10,13 +10,15 @@ from typing import Any, Protocol
 
 from .answer_facts import TAKE_EVENT, TAKE_WHOLE, AnswerFacts
 from .endpoints import BodyKind
-from .json_text import has_too_many_parts
+from .json_text import has_too_many_parts, read_integer
 
 MAX_LINE = 8 << 20
 """Of an event stream: a fetched page comes whole in one event."""
 MAX_LINES = 1_000_000
 """Of one event stream: ten times what the longest answer has; a line costs a microsecond."""
 MAX_WHOLE = 8 << 20
+MAX_COMMAS = 200_000
+"""Of what is parsed at once: twice those of 8 MiB of prose. More would be names and numbers, a second of parsing."""
 
 
 class Reader(Protocol):
@@ -148,9 +150,9 @@ _TELLING = {
 
 
 def _read(data: bytes | bytearray) -> Any:
-    if has_too_many_parts(data):
+    if has_too_many_parts(data) or (len(data) > MAX_COMMAS and data.count(b",") > MAX_COMMAS):
         return None
     try:
-        return json.loads(data)
+        return json.loads(data, parse_int=read_integer)
     except (ValueError, RecursionError):
         return None

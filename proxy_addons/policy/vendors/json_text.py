@@ -131,11 +131,12 @@ def _no_constant(text: str) -> Any:
     raise JsonTextError(f"{text} is no JSON number")
 
 
-def _integer(text: str) -> int | float:
+def read_integer(text: str) -> int | float:
+    """An integer of JSON; infinity for one of more than MAX_DIGITS, which takes time by the square of them."""
     return int(text) if len(text) <= MAX_DIGITS else float("inf")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, parse_int=_integer)
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, parse_int=read_integer)
 _SKIPPER = json.JSONDecoder(parse_int=float)
 """Finds where a value ends, in a text that was read: faster by what it does not look at."""
 _NO_SPACE = re.compile(r"[^ \t\n\r]")

@@ -202,6 +202,26 @@ def test_an_event_of_very_many_parts_is_not_read(monkeypatch: pytest.MonkeyPatch
         assert read_stream(BodyKind.MESSAGES, [b"data: %s\n\n" % json.dumps(event).encode()]).stop == stop
 
 
+def test_nor_is_one_of_very_many_names_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed, eight megabytes of names would hold up every other connection for the better part of a second."""
+    event = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": dict.fromkeys("abcdefgh", 1),
+    }
+    for bound, stop in ((20, "end_turn"), (8, None)):
+        monkeypatch.setattr(answers, "MAX_COMMAS", bound)
+        assert read_stream(BodyKind.MESSAGES, [b"data: %s\n\n" % json.dumps(event).encode()]).stop == stop
+
+
+def test_a_number_of_any_length_is_passed_over() -> None:
+    event = b'{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":%s}}' % (
+        b"9" * 5000
+    )
+    facts = read_stream(BodyKind.MESSAGES, [b"data: %s\n\n" % event])
+    assert (facts.stop, facts.output_tokens) == ("end_turn", None)
+
+
 def test_lines_without_end_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MAX_LINES", 1000)
     reader = EventStream(BodyKind.MESSAGES)
