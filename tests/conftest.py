@@ -40,6 +40,13 @@ def _scrubbed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _frozen_heap() -> None:
+    """What there is by now, every collected test of them, stays: a full collection need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Soak tests run only when asked for by name: FETCHD_SOAK=1."""
     if os.environ.get("FETCHD_SOAK") == "1":
@@ -47,10 +54,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "soak" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="a soak test: make soak"))
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What is loaded by now stays until the end: a full collection need not walk it again and again."""
-    del session
-    gc.collect()
-    gc.freeze()

@@ -25,13 +25,20 @@ _NUMBERS = re.compile(
     r"|copy(?:-?(?:btn|button|code))?|sr-only|visually-hidden)(?:[\s_-]|$)",
     re.IGNORECASE,
 )
-_SKIPPED: Final = frozenset("script style template button noscript svg textarea select".split())
+_SKIPPED: Final = frozenset("script style template noscript svg textarea select".split())
 _LINES: Final = frozenset("div p li tr figure ol ul".split())
 
 
 def code_text(element: HtmlElement) -> str:
-    """The text of a code block. `br` and block elements inside end lines."""
+    """The text of a code block. `br` and block elements inside end lines.
+
+    Buttons are left out, but where nothing else stands in it: one that is never closed holds the rest of the page.
+    """
     element = _without_header(element)
+    return _collect(element, buttons=False) or _collect(element, buttons=True)
+
+
+def _collect(element: HtmlElement, *, buttons: bool) -> str:
     parts: list[str] = []
     if element.text:
         parts.append(element.text)
@@ -52,6 +59,7 @@ def code_text(element: HtmlElement) -> str:
         elif (
             isinstance(tag, str)
             and tag not in _SKIPPED
+            and (tag != "button" or buttons or not _is_label(child))
             and not is_line_number(child)
             and not _is_header(child)
         ):
@@ -86,6 +94,15 @@ _LINE_ENDS = re.compile(r"(?:\n?\x00)+\n?")
 
 
 _HEADER = re.compile(r"(?:header|toolbar)(?:\s|$)", re.IGNORECASE)
+
+
+def _is_label(button: HtmlElement) -> bool:
+    size = 0
+    for text in button.itertext():
+        size += len(text.strip())
+        if size > _MAX_LABEL:
+            return False
+    return True
 
 
 def _is_header(element: HtmlElement) -> bool:

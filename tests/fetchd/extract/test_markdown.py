@@ -94,6 +94,17 @@ ROWS = [
         id="line numbers as a column go too",
     ),
     pytest.param(
+        "<pre><button>Copy</button>a</pre>",
+        "```\na\n```",
+        id="a button goes",
+    ),
+    pytest.param(
+        "<pre>a <button>b c d e f g h i j k l m n o p q r s t u v w x y z and so on to the end of the page</button></pre>",
+        "```\na b c d e f g h i j k l m n o p q r s t u v w x y z and so on to the end of the page\n```",
+        id="a button that is never closed holds the rest of the page",
+    ),
+    pytest.param("<pre><button>a</button></pre>", "```\na\n```", id="a button that is all there is stays"),
+    pytest.param(
         "<pre><div>bash<button>Copy</button></div><code class=language-sh>a</code></pre>",
         "```sh\na\n```",
         id="a header with the language and a button goes",
