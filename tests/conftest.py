@@ -42,7 +42,7 @@ def _scrubbed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module", autouse=True)
 def _frozen_heap() -> None:
-    """What there is by now, every collected test of them, stays: a full collection need not walk it again and again."""
+    """What there is by now, all tests of it, stays: a full collection need not walk it again and again."""
     gc.collect()
     gc.freeze()
 

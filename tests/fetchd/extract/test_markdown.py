@@ -99,8 +99,8 @@ ROWS = [
         id="a button goes",
     ),
     pytest.param(
-        "<pre>a <button>b c d e f g h i j k l m n o p q r s t u v w x y z and so on to the end of the page</button></pre>",
-        "```\na b c d e f g h i j k l m n o p q r s t u v w x y z and so on to the end of the page\n```",
+        "<pre>a <button>b c d e f g h i j k l m n o p q r s t u v w x y z and on to the last word</button></pre>",
+        "```\na b c d e f g h i j k l m n o p q r s t u v w x y z and on to the last word\n```",
         id="a button that is never closed holds the rest of the page",
     ),
     pytest.param("<pre><button>a</button></pre>", "```\na\n```", id="a button that is all there is stays"),
