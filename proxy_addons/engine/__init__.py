@@ -21,7 +21,7 @@ connection. A refusal is set on the hop by whoever finds it (`Hop.refuse`) and s
 | http1         | N1 unframed bodies, N4 1xx, N14 head size, request targets                       |
 | chunked       | N3 trailers, N14 chunk lines, N22 an event for each chunk                        |
 | http2         | N16 paths that are no paths, N19 rapid reset, N20 streams that wait, no audit line |
-| http2_frames  | N21 frames that move nothing                                                     |
+| http2_frames  | N21 frames that move nothing, N23 header blocks that come to nothing               |
 | websocket     | N8 unbounded messages                                                            |
 | tls           | N13 options that sign with a published key, N18 ClientHello, contexts a handshake |
 | client_hello  | a ClientHello whose lengths do not fit, read all the same                        |

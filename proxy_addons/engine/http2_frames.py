@@ -3,6 +3,8 @@
 N21  a frame costs about 0.1 ms whatever it holds: one read of DATA frames of one octet, PINGs or SETTINGS stopped the
      worker for half a second, and an origin could go on so for as long as its hop. Frames that move little are drawn
      from a budget; a peer that spends it is told to calm down, and the connection ends.
+N23  h2 bounds what a header block comes to, and reads a megabyte of it before: Huffman codes or table sizes that come
+     to nothing stopped the worker for a second.
 """
 
 import time
@@ -11,6 +13,8 @@ from typing import Any
 from h2.exceptions import DenialOfServiceError
 from hyperframe.frame import DataFrame, HeadersFrame
 from mitmproxy.proxy.layers.http._http_h2 import BufferedH2Connection
+
+from proxy_addons.policy.limits import MAX_HEAD_BYTES
 
 SMALL_FRAME = 32
 """Octets of a DATA frame that still counts as moving little; an event of a token stream has more."""
@@ -40,6 +44,8 @@ class GateH2Connection(BufferedH2Connection):
             self._earn(frame.body_len)
         elif not isinstance(frame, HeadersFrame):  # a message costs more, and is bounded otherwise
             self._spend()
+        elif len(frame.data) > MAX_HEAD_BYTES:
+            raise DenialOfServiceError("header block too long")
         return super()._receive_frame(frame)
 
     def _earn(self, moved: int) -> None:

@@ -1,4 +1,4 @@
-"""Attacks on the worker all agents share: its memory, its time, its descriptors (N14, N18, N19, N21)."""
+"""Attacks on the worker all agents share: its memory, its time, its descriptors (N14, N18, N19, N21, N23)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hyperframe.frame import ContinuationFrame, HeadersFrame
 
 from tests.gateway.expect import assert_allowed, recent_lines
 from tests.gateway.memory import MIB, peak, reset_peak, worker_of
@@ -239,6 +240,22 @@ def test_a_client_may_send_some_of_them(world: World, flood: Callable[[H2Client,
         flood(client, 500)
         client.flush()
         assert_allowed(world, client.get(world.authority()))
+
+
+def test_n23_a_header_block_that_comes_to_nothing_ends_the_connection(world: World) -> None:
+    """A megabyte of table sizes, each of which is read: stock takes the request that comes behind them."""
+    with h2_client(world) as client, contextlib.suppress(OSError):
+        block = b"\x20" * (900 << 10) + client.h2.encoder.encode(
+            [(":method", "GET"), (":scheme", "https"), (":authority", world.authority()), (":path", "/")]
+        )
+        pieces = [block[at : at + 16_000] for at in range(0, len(block), 16_000)]
+        frames = [HeadersFrame(1, pieces[0], flags=["END_STREAM"])]
+        frames += [ContinuationFrame(1, piece) for piece in pieces[1:]]
+        frames[-1].flags.add("END_HEADERS")
+        client.connection.send(b"".join(frame.serialize() for frame in frames))
+        assert_ended(client, world)
+    assert_calmed(world, "HTTP/2 protocol error: header block too long")
+    get_by_other(world)
 
 
 # --- descriptors --------------------------------------------------------------------------------------------------
