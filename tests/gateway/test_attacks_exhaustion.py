@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hyperframe.frame import ContinuationFrame, HeadersFrame
+from hyperframe.frame import ContinuationFrame, Frame, HeadersFrame
 
 from tests.gateway.expect import assert_allowed, recent_lines
 from tests.gateway.memory import MIB, peak, reset_peak, worker_of
@@ -249,7 +249,7 @@ def test_n23_a_header_block_that_comes_to_nothing_ends_the_connection(world: Wor
             [(":method", "GET"), (":scheme", "https"), (":authority", world.authority()), (":path", "/")]
         )
         pieces = [block[at : at + 16_000] for at in range(0, len(block), 16_000)]
-        frames = [HeadersFrame(1, pieces[0], flags=["END_STREAM"])]
+        frames: list[Frame] = [HeadersFrame(1, pieces[0], flags=["END_STREAM"])]
         frames += [ContinuationFrame(1, piece) for piece in pieces[1:]]
         frames[-1].flags.add("END_HEADERS")
         client.connection.send(b"".join(frame.serialize() for frame in frames))
