@@ -2,7 +2,7 @@
 
 import re
 
-_SPECIAL = re.compile(r"[\\<&`*_\[~]")
+_SPECIAL = re.compile(r"[\\<&`*_\]~]")
 _MARK = re.compile(
     r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would escape something
     r"|<(?=[A-Za-z/!?])"  # a tag
@@ -11,7 +11,7 @@ _MARK = re.compile(
     r"|\*(?=\S)|(?<=\S)\*"
     r"|(?<![^\W_])_(?=\S)|(?<=[^\s_])_(?![^\W_])"  # within words, as in snake_case, it is no mark
     r"|~(?=~)"
-    r"|\[(?=[^\[\]\n]{0,500}\][(\[])"  # a link
+    r"|\](?=[(\[])"  # the middle of a link
 )
 _LINE_START = re.compile(r"(?:#{1,6}(?=\s|$)|>|[-=]{3,}\s*$|~~~|\|)")
 _TICKS = re.compile(r"`+")

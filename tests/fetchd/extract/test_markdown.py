@@ -209,7 +209,8 @@ ROWS = [
     # --- text that looks like marks
     pytest.param("a &lt;div&gt; &amp;amp; b", "a \\<div> \\&amp; b", id="tags and references in the text"),
     pytest.param("*a* _b_ snake_case 2 * 3", "\\*a\\* \\_b\\_ snake_case 2 * 3", id="stars and underscores"),
-    pytest.param("[a](b) `c` [1]", "\\[a](b) \\`c\\` [1]", id="links and code"),
+    pytest.param("[a](b) `c` [1]", "[a\\](b) \\`c\\` [1]", id="links and code"),
+    pytest.param("[[]() [a[b]c](d)", "[[\\]() [a[b]c\\](d)", id="links in brackets"),
     pytest.param("<p># a<p>> b<p>---", "\\# a\n\n\\> b\n\n\\---", id="the start of a line"),
 ]
 
