@@ -10,6 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 STAMP := .venv/.setup
 SOURCES := $(wildcard proxy_addons fetchd certs tests benchmarks)
+# Tests wait more than they compute: half as many processes again as there are cores.
+TESTERS = $$(( ($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3 + 1) / 2 ))
 
 # A virtual environment whose Python is gone, or that was made for another folder, is made again.
 ifneq ($(shell $(PY) -I -c '' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(realpath $(CURDIR)))
@@ -31,7 +33,7 @@ demo: $(STAMP) ## Fetch pages through the gateway and see attacks refused; URL=h
 	@$(PY) -m tests.demo $${URL:+"$$URL"}
 
 test: $(STAMP) ## Run the tests; ARGS='-k name' is passed on.
-	@$(PY) -m pytest -q -n auto --dist loadfile --ignore=tests/checks $(ARGS)
+	@$(PY) -m pytest -q -n $(TESTERS) --dist loadfile --ignore=tests/checks $(ARGS)
 
 check: lint format types imports docs ## Lint, format, types, import laws, and that docs and tables agree.
 
